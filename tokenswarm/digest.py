@@ -1,0 +1,159 @@
+"""Answers are read when nothing else has to be: parsing, classifying and recording, in slices, by one greenlet.
+
+In a closed loop many streams end in the same tick, and all their users want to send the next request at once. Parsing
+there and then would keep the process from reading the others' tokens for as long. So finished answers queue here, are
+parsed in slices of well under a millisecond, and between two slices the sockets are looked at. When no finished answer
+waits, what has come of the open ones is parsed too: memory stays bounded however long a stream is, and the live figures
+know of tokens that belong to no finished request yet.
+"""
+
+import collections
+from collections.abc import Callable
+
+import gevent
+from gevent.event import Event
+
+from tokenswarm.asked import Asked
+from tokenswarm.assembly import assemble
+from tokenswarm.chat_stream import Answer
+from tokenswarm.collector import Collector, now_ns
+from tokenswarm.errors import End
+from tokenswarm.exchange import Exchange
+from tokenswarm.record import RequestRecord
+from tokenswarm.sse import LineTooLong
+
+SLICE = 48  # arrivals parsed between two looks at the sockets: about 0.25 ms
+OPEN_STREAMS_EVERY_S = 0.5
+OPEN_STREAM_ARRIVALS = 32  # fewer than these are left to wait
+
+
+class Reading:
+    """An exchange and how far its answer has been read. `record` is there once `recorded` is set."""
+
+    __slots__ = ("answer", "asked", "exchange", "fault", "keep_text", "record", "recorded")
+
+    def __init__(self, asked: Asked, exchange: Exchange, keep_text: bool) -> None:
+        self.asked = asked
+        self.exchange = exchange
+        self.keep_text = keep_text
+        self.answer: Answer | None = None
+        self.fault: str | None = None  # what cannot be read on, in words
+        self.record: RequestRecord | None = None
+        self.recorded = Event()
+
+    def read_on(self, most: int) -> int:
+        """Parse up to `most` waiting arrivals; how many there were. Nothing is parsed before the headers are there."""
+        exchange = self.exchange
+        if self.answer is None:
+            if exchange.status is None:
+                return 0
+            self.answer = Answer(
+                exchange.header(b"content-type"), exchange.header(b"content-encoding"), keep_text=self.keep_text
+            )
+        batch = exchange.arrivals[:most]
+        if not batch:
+            return 0
+        del exchange.arrivals[: len(batch)]
+        size = 0
+        feed = self.answer.feed
+        try:
+            for arrived_ns, data in batch:
+                size += len(data)
+                if self.fault is None:
+                    feed(data, arrived_ns)
+        except LineTooLong as error:
+            self.fault = str(error)
+        exchange.pending_bytes -= size
+        return len(batch)
+
+    def close(self) -> RequestRecord:
+        """The record, after the last arrival was read."""
+        exchange = self.exchange
+        end = exchange.end
+        assert end is not None
+        if self.answer is not None and self.fault is None:
+            try:
+                self.answer.close(exchange.ended_ns or exchange.sent_ns)
+            except LineTooLong as error:
+                self.fault = str(error)
+        if self.fault is not None:
+            end, exchange.detail = End.TOO_LARGE, self.fault
+        self.record = assemble(self.asked, exchange, self.answer, end)
+        return self.record
+
+
+class Digest:
+    """The queue of finished answers and the greenlet that reads them. `on_record` is called once for each."""
+
+    def __init__(self, collector: Collector, on_record: Callable[[Reading], None]) -> None:
+        self.open: set[Reading] = set()
+        self._collector = collector
+        self._on_record = on_record
+        self._finished: collections.deque[Reading] = collections.deque()
+        self._wake = Event()
+        self._idle = Event()
+        self._idle.set()
+        self._greenlet = gevent.spawn(self._work)
+        self._greenlet.link_exception(lambda _: self._idle.set())
+
+    @property
+    def backlog(self) -> int:
+        """Finished answers that wait."""
+        return len(self._finished)
+
+    def begin(self, reading: Reading) -> None:
+        self.open.add(reading)
+
+    def end(self, reading: Reading, *, urgent: bool = False) -> None:
+        """The exchange is over. `urgent`: somebody waits for its text."""
+        self.open.discard(reading)
+        (self._finished.appendleft if urgent else self._finished.append)(reading)
+        self._idle.clear()
+        self._wake.set()
+
+    def drain(self, limit_s: float | None = None) -> bool:
+        """Wait until every finished answer has been recorded; False if that took longer than `limit_s`."""
+        drained = bool(self._idle.wait(limit_s))
+        self.check()
+        return drained
+
+    def check(self) -> None:
+        """Raise what has ended the digest: a mistake of ours in reading or recording, never the server's."""
+        if self._greenlet.exception is not None:
+            raise self._greenlet.exception
+
+    def close(self) -> None:
+        self._greenlet.kill()
+
+    def _work(self) -> None:
+        next_look_ns = 0
+        while True:
+            if self._finished:
+                self._finish(self._finished.popleft())
+                continue
+            self._idle.set()
+            if now_ns() >= next_look_ns:
+                self._read_open_streams()
+                next_look_ns = now_ns() + int(OPEN_STREAMS_EVERY_S * 1e9)
+            self._wake.clear()
+            if not self._finished:
+                self._wake.wait(OPEN_STREAMS_EVERY_S)
+
+    def _finish(self, reading: Reading) -> None:
+        while reading.read_on(SLICE):
+            self._breathe()
+        reading.close()
+        self._on_record(reading)
+        reading.recorded.set()
+        self._breathe()
+
+    def _read_open_streams(self) -> None:
+        for reading in list(self.open):
+            while len(reading.exchange.arrivals) >= OPEN_STREAM_ARRIVALS and not self._finished:
+                reading.read_on(SLICE)
+                self._breathe()
+
+    def _breathe(self) -> None:
+        """Reading the sockets comes first, then the users that want to send."""
+        self._collector.read_if_due()
+        gevent.sleep(0)

@@ -1,0 +1,119 @@
+"""Options of a run, on Locust's command line and in its web UI's form, and what they resolve to."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from tokenswarm.client_options import add_client_arguments
+from tokenswarm.duration import parse_duration_s
+from tokenswarm.usage_error import UsageError
+
+MOST_USERS = 100_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """A run as it was asked for, checked."""
+
+    model: str | None
+    steps: tuple[int, ...]
+    step_time_s: float
+    warmup_s: float
+    prompt_tokens: int
+    max_tokens: int
+    run_name: str | None
+    results: Path
+    tokenizer: str | None
+    seed: int
+    chinese_share: float
+    save_outputs: bool
+    conditions: dict[str, str]
+
+
+def add_run_arguments(parser: Any) -> None:
+    """Everything that shapes the load and the run folder. Values are texts where a form would spoil a type."""
+    add = parser.add_argument
+    add("--model", default="", help="model to measure; not needed where the server lists just one")
+    add("--steps", default="1,5,20,50", help="users of each step of the staircase, separated by commas")
+    add("--step-time", default="10m", help="how long each step is held, from the moment all its users are up")
+    add("--warmup", default="30s", help="beginning of each step's hold that is not counted")
+    add("--prompt-tokens", type=int, default=256, metavar="N", help="tokens of each prompt")
+    add("--max-tokens", type=int, default=128, metavar="N", help="limit of each answer in tokens")
+    add("--run-name", default="", metavar="RUN", help="name of the run's folder; the time of its start if empty")
+    add("--results", default="results", metavar="DIR", help="where run folders are made")
+    add("--tokenizer", default="", help="path or hub id of the model's tokenizer, to make prompts of exact length")
+    add("--seed", type=int, default=1, help="prompts are made from it")
+    add("--chinese-share", type=float, default=0.1, metavar="SHARE", help="share of prompts in Chinese, 0 to 1")
+    add("--save-outputs", action="store_true", help="also keep the text that was received")
+    add(
+        "--condition",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what the server does not tell of itself, like gpu=H100; may be repeated",
+    )
+
+
+def add_arguments(parser: Any) -> None:
+    add_run_arguments(parser)
+    add_client_arguments(parser)
+
+
+def parse_steps(text: str) -> tuple[int, ...]:
+    """Users of each step. Raises UsageError."""
+    steps = []
+    for part in text.split(","):
+        word = part.strip()
+        if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= MOST_USERS:
+            raise UsageError(
+                f"STEPS: '{word}' in '{text}' is no number of users; give whole numbers of 1 or more, like 1,5,20,50"
+            )
+        steps.append(int(word))
+    return tuple(steps)
+
+
+def _duration(name: str, text: str) -> float:
+    try:
+        return parse_duration_s(str(text))
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def resolve(given: argparse.Namespace) -> RunOptions:
+    """The checked options. Raises UsageError with one sentence for the first that cannot be used."""
+    steps = parse_steps(given.steps)
+    step_time_s, warmup_s = _duration("STEP_TIME", given.step_time), _duration("WARMUP", given.warmup)
+    if step_time_s <= 0:
+        raise UsageError(f"STEP_TIME: a step must last longer than 0 s, not '{given.step_time}'")
+    if warmup_s >= step_time_s:
+        raise UsageError(
+            f"WARMUP ({given.warmup}) must be shorter than STEP_TIME ({given.step_time}): nothing would be counted"
+        )
+    for name, value in (("PROMPT_TOKENS", given.prompt_tokens), ("MAX_TOKENS", given.max_tokens)):
+        if value < 1:
+            raise UsageError(f"{name} must be 1 or more, not {value}")
+    if not 0 <= given.chinese_share <= 1:
+        raise UsageError(f"--chinese-share must be between 0 and 1, not {given.chinese_share:g}")
+    return RunOptions(
+        model=given.model or None,
+        steps=steps,
+        step_time_s=step_time_s,
+        warmup_s=warmup_s,
+        prompt_tokens=given.prompt_tokens,
+        max_tokens=given.max_tokens,
+        run_name=given.run_name or None,
+        results=Path(given.results),
+        tokenizer=given.tokenizer or None,
+        seed=given.seed,
+        chinese_share=given.chinese_share,
+        save_outputs=given.save_outputs,
+        conditions=dict(_condition(text) for text in given.condition),
+    )
+
+
+def _condition(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"--condition must look like NAME=VALUE (gpu=H100), not '{text}'")
+    return name.strip(), value.strip()

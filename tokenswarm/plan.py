@@ -1,0 +1,124 @@
+"""What the master found out and decided before the load, as plain data: it travels to the workers inside Locust's options."""
+
+import argparse
+import dataclasses
+import platform
+import socket
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tokenswarm.calibration import Calibration, calibration_requests, estimate, fit, from_tokenizer
+from tokenswarm.client import ChatClient, ChatSettings
+from tokenswarm.client_options import settings_from
+from tokenswarm.digest import Reading
+from tokenswarm.options import RunOptions, resolve
+from tokenswarm.preflight import Findings, PreflightError, preflight
+from tokenswarm.record import Outcome
+from tokenswarm.target import parse_target
+from tokenswarm.usage_error import UsageError
+
+VERSIONED = ("tokenswarm", "locust", "openai", "gevent", "httptools", "msgspec", "transformers")
+ATTRIBUTE = "tokenswarm_plan"  # of Locust's parsed options
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One run, decided. `as_dict` and `from_dict` are inverse; neither holds a secret."""
+
+    run_id: str
+    run_path: str
+    model: str
+    max_tokens_field: str
+    include_usage: bool
+    calibration: Calibration
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(plain: dict[str, Any]) -> "Plan":
+        return Plan(**{**plain, "calibration": Calibration(**plain["calibration"])})
+
+    def settings(self, options: argparse.Namespace, host: str) -> ChatSettings:
+        """How this process asks: the options' settings with what the preflight found."""
+        return dataclasses.replace(
+            settings_from(options, host, self.model),
+            max_tokens_field=self.max_tokens_field,
+            include_usage=self.include_usage,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What the preflight brought, before there is a run folder."""
+
+    options: RunOptions
+    findings: Findings
+    calibration: Calibration
+    readings: tuple[Reading, ...]  # the requests that it took, to be recorded
+
+
+def prepare(given: argparse.Namespace, host: str | None) -> Prepared:
+    """Check the options, probe the target, learn what a token of prompt costs. Writes nothing. Raises UsageError."""
+    options = resolve(given)
+    if not host:
+        raise UsageError("There is no target: give --host http://host:8000/v1 (make: TARGET=…)")
+    for part in host.split(","):
+        parse_target(part)
+    readings: list[Reading] = []
+    findings = preflight(settings_from(given, host, options.model), on_record=readings.append)
+    if options.tokenizer:
+        calibration = from_tokenizer(options.tokenizer)
+    elif findings.reports_usage:
+        calibration = _calibrate(findings.settings, readings)
+    else:
+        calibration = estimate()
+    return Prepared(options=options, findings=findings, calibration=calibration, readings=tuple(readings))
+
+
+def _calibrate(settings: ChatSettings, readings: list[Reading]) -> Calibration:
+    client = ChatClient(settings, worker="preflight", on_record=readings.append, id_prefix="preflight-calibration")
+    samples = []
+    try:
+        for messages in calibration_requests():
+            reading = client.chat(messages, user="preflight", task="preflight", max_tokens=1, await_record=True)
+            record = reading.record
+            assert record is not None
+            if record.outcome in (Outcome.OK, Outcome.EMPTY) and record.prompt_tokens is not None:
+                samples.append((messages, record.prompt_tokens))
+            elif record.outcome is Outcome.FAILED:
+                raise PreflightError(
+                    f"A short prompt that measures what a token costs failed: {record.error_class} "
+                    f"({record.detail or 'no words'}). The load would fail the same way."
+                )
+    finally:
+        client.close()
+    return fit(samples) if samples else estimate()
+
+
+def versions() -> dict[str, str]:
+    """Name → version of what measures."""
+    found = dict(_installed())
+    return {"python": platform.python_version(), "os": platform.platform(terse=True), **found}
+
+
+def _installed() -> Iterator[tuple[str, str]]:
+    from tokenswarm import __version__
+
+    yield "tokenswarm", __version__
+    for name in VERSIONED[1:]:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+
+
+def command_line() -> list[str]:
+    return [Path(sys.argv[0]).name, *sys.argv[1:]]
+
+
+def host_name() -> str:
+    return socket.gethostname()

@@ -1,0 +1,76 @@
+"""Connections kept for reuse, and the carrying of one exchange over one of them.
+
+There is no limit to wait at: whoever sends gets an idle connection or a new one, so there are never more sockets than
+requests in flight at once, and waiting for a socket cannot end up in a latency.
+"""
+
+import collections
+
+from tokenswarm.collector import Collector, now_ns
+from tokenswarm.connection import Connection
+from tokenswarm.errors import End
+from tokenswarm.exchange import Exchange
+from tokenswarm.route import ConnectError, Route, connect
+
+
+class Pool:
+    """The connections of one process. `fresh` closes each after its answer."""
+
+    def __init__(self, collector: Collector, *, fresh: bool = False) -> None:
+        self.fresh = fresh
+        self.carried: dict[Exchange, Connection] = {}  # in flight
+        self._collector = collector
+        self._idle: dict[Route, list[Connection]] = collections.defaultdict(list)
+
+    def carry(self, exchange: Exchange, route: Route) -> None:
+        """Send `exchange` over `route`. Returns at its end, whatever that is; raises only what stops this greenlet.
+
+        A reused connection that turns out closed before any byte of an answer costs no request: llama.cpp closes after
+        each answer although it promised to keep the connection. The exchange is sent again on a new one, and says so.
+        """
+        exchange.sent_ns = now_ns()  # of the attempt, until a connection has a better one
+        try:
+            connection = self._take(route, exchange.limits.connect_s)
+            self._carry_on(connection, exchange)
+            if exchange.end is End.RESET and connection.lost_before_answer:
+                exchange.reopen()
+                connection = Connection(route, connect(route, exchange.limits.connect_s), self._collector)
+                self._carry_on(connection, exchange)
+        except ConnectError as error:
+            exchange.finish(End.CONNECT_FAILED, now_ns(), str(error))
+        except BaseException:
+            exchange.finish(End.CANCELLED, now_ns())
+            raise
+
+    def _carry_on(self, connection: Connection, exchange: Exchange) -> None:
+        self.carried[exchange] = connection
+        try:
+            connection.send(exchange)
+            exchange.done.wait()
+        except BaseException:
+            connection.abandon(End.CANCELLED, None)
+            raise
+        finally:
+            del self.carried[exchange]
+        self.give_back(connection)
+
+    def _take(self, route: Route, limit_s: float | None) -> Connection:
+        idle = self._idle[route]
+        while idle:
+            connection = idle.pop()
+            if connection.alive():
+                return connection
+        return Connection(route, connect(route, limit_s), self._collector)
+
+    def give_back(self, connection: Connection) -> None:
+        if self.fresh:
+            connection.close()
+        elif connection.open:
+            self._idle[connection.route].append(connection)
+
+    def close(self) -> None:
+        """Close what is idle."""
+        for idle in self._idle.values():
+            for connection in idle:
+                connection.close()
+        self._idle.clear()

@@ -1,0 +1,87 @@
+"""The openai client's own request, built once per shape and kept as a template.
+
+The SDK owns URL, headers, authentication and parameters; building a request through it costs 0.7 ms of CPU, which a tick
+in which two hundred users send cannot afford. So one request of each shape is built by it and caught before the wire;
+after that only the messages and the length change (about 20 µs).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx2
+import msgspec
+import openai
+
+from tokenswarm.target import Target
+from tokenswarm.transport import request_head
+
+Message = Mapping[str, Any]
+
+
+def sdk(
+    target: Target, transport: httpx2.BaseTransport, api_key: str | None, headers: Mapping[str, str]
+) -> openai.OpenAI:
+    """An openai client for `target` over `transport`. It never retries: a hidden retry is a lie.
+
+    Without a key no Authorization header is sent.
+    """
+    defaults: dict[str, Any] = {} if api_key else {"Authorization": openai.Omit()}
+    if target.userinfo is not None and not api_key:
+        user, _, password = target.userinfo.partition(":")
+        defaults["Authorization"] = httpx2.BasicAuth(user, password)._auth_header
+    return openai.OpenAI(
+        api_key=api_key or "none",
+        base_url=target.base_url,
+        default_query=dict(target.query) or None,
+        default_headers={**defaults, **headers},
+        http_client=httpx2.Client(transport=transport, timeout=None),
+        max_retries=0,
+    )
+
+
+class _Caught(httpx2.BaseTransport):
+    """Keeps the request and answers in its place."""
+
+    request: httpx2.Request | None = None
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.read()
+        self.request = request
+        return httpx2.Response(200, json={})
+
+
+class Template:
+    """`fill(messages, request_id)` gives the bytes of a whole request."""
+
+    def __init__(self, head: bytes, parameters: Mapping[str, Any]) -> None:
+        self._head = head
+        self._before = msgspec.json.encode(parameters)[:-1] + b',"messages":'
+
+    def fill(self, messages: Sequence[Message], request_id: str) -> bytes:
+        body = self._before + msgspec.json.encode(messages) + b"}"
+        return b"%sX-Request-Id: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+            self._head,
+            request_id.encode("ascii", "replace"),
+            len(body),
+            body,
+        )
+
+
+def make_template(
+    target: Target,
+    parameters: Mapping[str, Any],
+    *,
+    api_key: str | None,
+    headers: Mapping[str, str],
+    fresh: bool = False,
+    absolute_form: bool = False,
+) -> Template:
+    """The template of `chat.completions.create(**parameters)`; extra body fields go in as `extra_body`."""
+    caught = _Caught()
+    client = sdk(target, caught, api_key, headers)
+    client.chat.completions.with_raw_response.create(messages=[{"role": "user", "content": ""}], **parameters)
+    request = caught.request
+    assert request is not None
+    body = msgspec.json.decode(request.content)
+    del body["messages"]
+    return Template(request_head(request, fresh=fresh, absolute_form=absolute_form), body)

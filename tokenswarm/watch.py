@@ -1,0 +1,64 @@
+"""Our own time limits, looked at twenty times a second; and how long the event loop was kept from its work."""
+
+import gevent
+
+from tokenswarm.collector import now_ns
+from tokenswarm.connection import Connection
+from tokenswarm.digest import SLICE, Digest, Reading
+from tokenswarm.errors import End
+from tokenswarm.pool import Pool
+
+TICK_S = 0.05
+
+
+def overdue(reading: Reading, at_ns: int) -> tuple[End, str] | None:
+    """Which limit `reading` has passed at `at_ns`, and the words for it.
+
+    Whether the first token has come is known only by parsing, so the answer is read on where that decides.
+    """
+    exchange, limits = reading.exchange, reading.exchange.limits
+    waited_s = (at_ns - exchange.sent_ns) / 1e9
+    if reading.fault is not None:
+        return End.TOO_LARGE, reading.fault
+    if limits.total_s is not None and waited_s > limits.total_s:
+        return End.TIMEOUT_TOTAL, f"the answer was not complete within {limits.total_s:g} s"
+    first_due = limits.first_token_s is not None and waited_s > limits.first_token_s
+    stall_due = limits.stall_s is not None and (at_ns - exchange.last_read_ns) / 1e9 > limits.stall_s
+    if not first_due and not stall_due:
+        return None
+    while reading.read_on(SLICE):
+        pass
+    begun = reading.answer is not None and bool(reading.answer.chunk_marks)
+    if begun and stall_due:
+        return End.TIMEOUT_STALL, f"nothing came for {limits.stall_s:g} s in mid answer"
+    if not begun and first_due:
+        return End.TIMEOUT_FIRST_TOKEN, f"no token within {limits.first_token_s:g} s"
+    return None
+
+
+class Watch:
+    """Ends exchanges that pass a limit. `lag_max_ns`: the largest lateness of a tick since it was last taken."""
+
+    def __init__(self, pool: Pool, digest: Digest) -> None:
+        self.lag_max_ns = 0
+        self._pool = pool
+        self._digest = digest
+        self._greenlet = gevent.spawn(self._work)
+
+    def close(self) -> None:
+        self._greenlet.kill()
+
+    def _work(self) -> None:
+        while True:
+            due_ns = now_ns() + int(TICK_S * 1e9)
+            gevent.sleep(TICK_S)
+            self.lag_max_ns = max(self.lag_max_ns, now_ns() - due_ns)
+            for reading in list(self._digest.open):
+                self._look(reading, self._pool.carried.get(reading.exchange))
+
+    def _look(self, reading: Reading, connection: Connection | None) -> None:
+        if connection is None:  # still connecting: that has a limit of its own
+            return
+        passed = overdue(reading, now_ns())
+        if passed is not None:
+            connection.abandon(*passed)

@@ -1,0 +1,30 @@
+"""The one way through: a run folder → its requests, windows and summary, judged."""
+
+import dataclasses
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.health import judge
+from analysis.load import Run, load
+from analysis.steady import derive, place, windows
+from analysis.summary import summarise
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Analysis:
+    """Everything the table, the curve and later stages read."""
+
+    run: Run
+    steps: pd.DataFrame  # steady.windows
+    requests: pd.DataFrame  # one row a request, derived metrics in µs
+    summary: pd.DataFrame  # one row a step, columns as in names
+
+
+def analyse(folder: Path) -> Analysis:
+    """Raises RunError where the folder cannot be read."""
+    run = load(folder)
+    steps = windows(run.steps, run.info)
+    requests = derive(place(run.requests, run.chunks, steps), run.chunks)
+    summary = summarise(requests, run.chunks, steps, run.info.get("slos"))
+    return Analysis(run, steps, requests, judge(requests, run.chunks, steps, summary, run.health))

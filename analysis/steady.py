@@ -1,0 +1,122 @@
+"""Steady windows: which part of each step counts, and which request belongs to it.
+
+A window is [settled + warm-up, settled + step time), equally long for every step, shorter only where the step was cut.
+Instants are whole epoch µs: exact, so that shifting a run in time changes no membership.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.cells import MICRO
+from analysis.chunks import Chunks
+from tokenswarm import metrics
+from tokenswarm.record import Caution, Outcome
+
+SHORT_TOLERANCE = 0.01  # of the planned length: a tick's worth of early ending is no cut
+
+
+def windows(steps: pd.DataFrame, info: Mapping[str, Any]) -> pd.DataFrame:
+    """One row a step: step, target_users, started_us, settled_us, until_us (next start), begin_us, end_us,
+    planned_us, short.
+
+    `begin_us`, `end_us` are NaN for a step that never settled or ended within its warm-up: it has no window.
+    """
+    scenario = info.get("scenario") or {}
+    warmup_us = float(scenario.get("warmup_s") or 0) * MICRO
+    step_us = float(scenario["step_time_s"]) * MICRO if scenario.get("step_time_s") else np.nan
+    found = steps.sort_values("started_us", kind="stable").reset_index(drop=True)
+    last_us = float(info["ended_at"]) * MICRO if info.get("ended_at") else np.inf
+    until_us = found.started_us.shift(-1).fillna(last_us)
+    stopped_us = found.ended_us.fillna(until_us).replace(np.inf, np.nan)
+    begin_us = (found.settled_us + warmup_us).round()
+    planned_end_us = (found.settled_us + step_us).round().fillna(stopped_us)
+    end_us = pd.concat([planned_end_us, stopped_us.fillna(planned_end_us)], axis=1).min(axis=1, skipna=False)
+    exists = end_us > begin_us
+    planned_us = planned_end_us - begin_us
+    return found[["step", "target_users", "started_us", "settled_us"]].assign(
+        step=found.step.astype(int),
+        target_users=found.target_users.astype(int),
+        until_us=until_us,
+        begin_us=begin_us.where(exists),
+        end_us=end_us.where(exists),
+        planned_us=planned_us,
+        short=~exists | (end_us - begin_us < planned_us * (1 - SHORT_TOLERANCE)),
+    )
+
+
+def place(requests: pd.DataFrame, chunks: Chunks, steps: pd.DataFrame) -> pd.DataFrame:
+    """`requests` with: step_index (row of `steps`, -1 before the first), in_window, first_of_user, end_us, n_chunks.
+
+    `end_us`: when it was no longer in flight; a request without a known end counts until its last chunk.
+    """
+    index = np.searchsorted(steps.started_us.to_numpy(), requests.sent_us.to_numpy(), side="right") - 1
+    sent_us = requests.sent_us.to_numpy()
+    begin_us, end_us = (_at(steps[name], index) for name in ("begin_us", "end_us"))
+    took_us = requests.ended_us.fillna(pd.Series(chunks.last_us(), index=requests.index)).fillna(0)
+    return requests.assign(
+        step_index=index,
+        in_window=(sent_us >= begin_us) & (sent_us < end_us),
+        first_of_user=~pd.DataFrame({"step": index, "worker": requests.worker, "user": requests.user}).duplicated(),
+        end_us=(requests.sent_us + took_us).astype(np.int64),
+        n_chunks=chunks.per_request,
+    )
+
+
+def _at(column: pd.Series, index: np.ndarray) -> np.ndarray:
+    """`column` at row `index`; NaN for -1."""
+    return np.append(column.to_numpy(dtype=float), np.nan)[index]
+
+
+def derive(requests: pd.DataFrame, chunks: Chunks) -> pd.DataFrame:
+    """`requests` with ttft_us, ttfo_us, e2e_us and tpot_us by the formulas of `tokenswarm.metrics`.
+
+    Failed and empty requests have none. A cancelled request is one we stopped watching: the first chunk that it
+    received was seen, its end was not. NaN is: does not exist, or was not seen.
+    """
+    ok = (requests.outcome == Outcome.OK).to_numpy()
+    cancelled = (requests.outcome == Outcome.CANCELLED).to_numpy()
+    words = requests.warnings.fillna("")
+    not_streamed = words.str.contains(Caution.NOT_STREAMED, regex=False).to_numpy()
+    hidden = words.str.contains(Caution.HIDDEN_REASONING, regex=False).to_numpy()
+    count = len(requests)
+    ttft, e2e, tpot = np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan)
+    tokens, ended = requests.output_tokens.to_numpy(), requests.ended_us.to_numpy()
+    for i in np.flatnonzero(ok | cancelled).tolist():
+        times: Any = chunks.of(i)
+        ttft[i] = _nan(metrics.ttft_us(times))
+        if ok[i]:
+            e2e[i] = _nan(metrics.e2e_us(times, bool(not_streamed[i]), _none(ended[i])))
+            tpot[i] = _nan(metrics.tpot_us(times, _none(tokens[i]), bool(hidden[i])))
+    ttfo = requests.first_answer_us.where(ok | cancelled)
+    return requests.assign(ttft_us=ttft, ttfo_us=ttfo, e2e_us=e2e, tpot_us=tpot)
+
+
+def _nan(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _none(value: float) -> int | None:
+    return None if np.isnan(value) else int(value)
+
+
+def censor(requests: pd.DataFrame, begin_us: float, end_us: float) -> pd.DataFrame:
+    """The requests sent in one window [begin_us, end_us), judged at its close.
+
+    Adds `censored` (still open when the window closed, or stopped by us before) and lower bounds in µs where it is:
+    e2e_us ≥ close − sent; tpot_us ≥ (close − first chunk) / (tokens it came to, or may come to − 1).
+    """
+    sent = requests[(requests.sent_us >= begin_us) & (requests.sent_us < end_us)]
+    watched_us = np.minimum(end_us, sent.end_us) - sent.sent_us
+    live = sent.outcome.isin([Outcome.OK, Outcome.CANCELLED])
+    censored = live & ((sent.outcome == Outcome.CANCELLED) | (sent.sent_us + sent.e2e_us >= end_us))
+    most_tokens = sent.output_tokens.fillna(sent.max_tokens)
+    decoding_us = (watched_us - sent.ttft_us).clip(lower=0)
+    return sent.assign(
+        censored=censored,
+        watched_us=watched_us,
+        e2e_us=sent.e2e_us.where(~censored, watched_us),
+        tpot_us=sent.tpot_us.where(~censored, (decoding_us / (most_tokens - 1)).where(most_tokens > 1)),
+    )

@@ -1,0 +1,130 @@
+"""Requests and chunks → one row a step: the figures of summary.csv. Nothing is drawn or judged here."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import latency, names
+from analysis.cells import MICRO
+from analysis.chunks import Chunks
+from analysis.events import Events, inside
+from analysis.slo import met, request_limits
+from analysis.steady import censor
+from tokenswarm.record import Outcome
+
+LENGTH_FINISH = "length"  # finish_reason of an answer that ended at its token limit
+FILE = "summary.csv"
+
+
+def summarise(
+    requests: pd.DataFrame, chunks: Chunks, steps: pd.DataFrame, slos: Mapping[str, Any] | None = None
+) -> pd.DataFrame:
+    """One row a step, columns as in `names`; latencies in seconds, NaN where withheld (`withheld` says why).
+
+    requests, steps: as of `steady.derive` and `steady.windows`.
+    """
+    limits = request_limits(slos)
+    zero_us = float(steps.started_us.min()) if len(steps) else 0.0
+    rows = [_step(step, requests, chunks, limits, zero_us) for step in steps.itertuples()]
+    return pd.DataFrame(rows)
+
+
+def _step(
+    step: Any, requests: pd.DataFrame, chunks: Chunks, limits: Mapping[str, float], zero_us: float
+) -> dict[str, Any]:
+    begin_us, end_us = step.begin_us, step.end_us
+    row: dict[str, Any] = {names.STEP: step.step, names.TARGET_USERS: step.target_users}
+    if np.isnan(begin_us):  # no window: an empty one counts nothing, and divides by nothing
+        begin_us = end_us = step.started_us
+    begin_us, end_us = int(begin_us), int(end_us)
+    length_s = (end_us - begin_us) / MICRO or np.nan
+    sent = censor(requests, begin_us, end_us)
+    events = inside(requests, chunks, begin_us, end_us)
+    row[names.OBSERVED_CONCURRENCY] = observed_concurrency(requests, begin_us, end_us)
+    row[names.WINDOW_START_S] = (begin_us - zero_us) / MICRO
+    row[names.WINDOW_LENGTH_S] = length_s
+    row[names.WINDOW_SHORT] = bool(step.short)
+    row |= _counts(sent)
+    row |= _rates(requests, chunks, events, begin_us, end_us, limits)
+    if limits:
+        row[names.SLO_ATTAINMENT] = met(requests.loc[sent.index], limits).mean() if len(sent) else np.nan
+    active = requests[(requests.end_us >= begin_us) & (requests.sent_us < end_us)]
+    row |= latency.figures(latency.samples(sent, events, active))
+    row[names.NOTES] = "; ".join(_notes(events, requests, begin_us, end_us, chunks))
+    return row
+
+
+def observed_concurrency(requests: pd.DataFrame, begin_us: int, end_us: int) -> float:
+    """Time average of the requests in flight inside the window; NaN without a window."""
+    if end_us <= begin_us:
+        return np.nan
+    overlap_us = requests.end_us.clip(upper=end_us) - requests.sent_us.clip(lower=begin_us)
+    return float(overlap_us.clip(lower=0).sum()) / (end_us - begin_us)
+
+
+def _counts(sent: pd.DataFrame) -> dict[str, Any]:
+    count = {outcome: int((sent.outcome == outcome).sum()) for outcome in Outcome}
+    judged = len(sent) - count[Outcome.CANCELLED]
+    burst = sent[sent.first_of_user]
+    truncated = int(((sent.outcome == Outcome.OK) & (sent.finish_reason == LENGTH_FINISH)).sum())
+    return {
+        names.SENT: len(sent),
+        **{names.outcome_count(outcome): n for outcome, n in count.items()},
+        names.CENSORED: int(sent.censored.sum()),
+        names.START_BURST: len(burst),
+        names.START_BURST_TTFT_S: burst.ttft_us.mean() / MICRO,
+        names.ERROR_RATIO: (judged - count[Outcome.OK]) / judged if judged else np.nan,
+        names.TRUNCATED_RATIO: truncated / count[Outcome.OK] if count[Outcome.OK] else np.nan,
+    }
+
+
+def _rates(
+    requests: pd.DataFrame, chunks: Chunks, events: Events, begin_us: int, end_us: int, limits: Mapping[str, float]
+) -> dict[str, Any]:
+    length_s = (end_us - begin_us) / MICRO or np.nan
+    completed = requests[(requests.outcome == Outcome.OK) & (requests.end_us >= begin_us) & (requests.end_us < end_us)]
+    rates: dict[str, Any] = {
+        names.OUTPUT_TOKENS_PER_S: events.tokens / length_s,
+        names.TOTAL_TOKENS_PER_S: np.nan,
+        names.REQUESTS_PER_S: len(completed) / length_s,
+    }
+    prompts = first_seen(requests, chunks, begin_us, end_us).prompt_tokens
+    if prompts.notna().any() or not len(prompts):
+        rates[names.TOTAL_TOKENS_PER_S] = (events.tokens + prompts.sum()) / length_s
+    if limits:
+        rates[names.GOODPUT_PER_S] = int(met(completed, limits).sum()) / length_s
+    known = completed[completed.output_tokens.notna() & (completed.n_chunks > 0)]
+    rates[names.TOKENS_PER_CHUNK] = known.output_tokens.sum() / known.n_chunks.sum() if len(known) else np.nan
+    return rates
+
+
+def first_seen(requests: pd.DataFrame, chunks: Chunks, begin_us: int, end_us: int) -> pd.DataFrame:
+    """The requests whose first token arrived inside the window."""
+    first_us = requests.sent_us + chunks.first_us()
+    whole = (requests.n_chunks == 0) & (requests.outcome == Outcome.OK)
+    first_us = first_us.mask(whole, requests.end_us)
+    return requests[(first_us >= begin_us) & (first_us < end_us)]
+
+
+def _notes(events: Events, requests: pd.DataFrame, begin_us: int, end_us: int, chunks: Chunks) -> list[str]:
+    found = []
+    if events.chunks_as_tokens:
+        share = events.chunks_as_tokens / events.chunks
+        found.append(f"{share:.1%} of the chunks count as one token each: nobody told their tokens")
+    prompts = first_seen(requests, chunks, begin_us, end_us).prompt_tokens
+    if prompts.isna().any():
+        found.append(f"prompt tokens unknown for {int(prompts.isna().sum())} of {len(prompts)} requests")
+    return found
+
+
+def write(summary: pd.DataFrame, folder: Path) -> Path:
+    """Writes summary.csv, whole or not at all. Seconds and rates with 6 decimals, unknown as an empty cell."""
+    path = folder / FILE
+    part = path.with_suffix(".csv.part")
+    summary.to_csv(part, index=False, float_format="%.6f", lineterminator="\n")
+    os.replace(part, path)
+    return path

@@ -1,4 +1,4 @@
-"""What to know about one answer before its numbers are believed: the row's `warnings`. They never make a failure of it."""
+"""What to know about one answer before its numbers are believed: the row's `warnings`. They make no failure of it."""
 
 from tokenswarm.chat_stream import Answer
 from tokenswarm.record import Caution
@@ -34,8 +34,8 @@ def cautions(
 ) -> tuple[Caution, ...]:
     """The cautions that hold for a closed `answer`, in the order of their definition.
 
-    `sent_mark`: when the request was sent, on the scale of the answer's marks (ns). `expected_prompt_tokens`: the prompt's
-    length by a tokenizer, where known; else `prompt_words`, its number of words, gives a safe lower bound.
+    `sent_mark`: when the request was sent, on the scale of the answer's marks (ns). `expected_prompt_tokens`: the
+    prompt's length by a tokenizer, where known; else `prompt_words`, its number of words, gives a safe lower bound.
     """
     tokens = answer.usage.completion_tokens if answer.usage else None
     hidden = _hidden_reasoning(answer, tokens)

@@ -2,9 +2,8 @@
 
 Each read is handed in with a mark (an opaque int: whoever owns the socket owns the clock). An event carries the mark of
 the read that brought its last byte, so it does not matter how a network cut the stream. Follows the WHATWG event-stream
-grammar (LF, CRLF or lone CR; BOM; comments; optional space after the colon) with two differences, both because a measured
-server may break off: a last event without its blank line is given at `close`, and lines that are no field are kept in
-`stray`.
+grammar (LF, CRLF or lone CR; BOM; comments; optional space after the colon) with two differences: a last event without
+its blank line is given at `close`, since servers break off; and lines that are no field are kept in `stray`.
 """
 
 from typing import NamedTuple

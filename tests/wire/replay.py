@@ -5,8 +5,8 @@
 One port a case. The first line on stdout is a JSON object {case id: port}; the server lives until its stdin is closed.
 Each request takes the next of the case's answers; after the last, the last again. An answer:
 `{status, headers, chunks: [{delay_ms, data, enc?}], close: normal|abrupt, framing: chunked|eof|length}`, and
-`drop_before_response` (the request is read, then the connection is closed), `then_close_after_ms` (the answer is whole, and
-the connection is closed so much later although nobody said so).
+`drop_before_response` (the request is read, then the connection is closed), `then_close_after_ms` (the answer is whole,
+and the connection is closed so much later although nobody said so).
 """
 
 import http

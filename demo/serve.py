@@ -52,7 +52,7 @@ def find_llama() -> types.ModuleType:
 
 
 def _threads() -> int:
-    """Half the cores: llama.cpp's threads wait for each other, and stall for seconds when one of them loses its core."""
+    """Half the cores: llama.cpp's threads wait for each other, and stall for seconds when one loses its core."""
     return max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 2))
 
 

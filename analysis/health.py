@@ -121,18 +121,16 @@ def _of_answers(row: dict[str, Any], sent: pd.DataFrame, impossible: np.ndarray)
     count = len(sent)
     answered = row[names.outcome_count(Outcome.OK)]
     if answered == 0:
-        yield Verdict.INVALID, f"no request was answered ({count} sent)"
+        failed = count - row[names.outcome_count(Outcome.CANCELLED)]
+        yield Verdict.INVALID, f"no request was answered: {failed} of {count} sent have failed"
+        return
     elif answered < LEAST_REQUESTS:
         yield Verdict.SUSPECT, f"only {answered} of {count} requests answered: too few for percentiles"
-    if not count:
-        return
     errors = row[names.ERROR_RATIO]
     text = f"{errors:.1%} of the requests failed: latencies are those of the other {1 - errors:.1%}"
     yield from _grade(errors, ERRORS, text)
     share = row[names.CENSORED] / count
-    text = (
-        f"{share:.1%} of the requests were still open when the window closed: E2E and TPOT are known up to there only"
-    )
+    text = f"{share:.1%} of the requests were still open when the window closed: their E2E and TPOT are only known to be longer"
     yield from _grade(share, CENSORED, text)
     yield from _grade(
         impossible.mean(),
@@ -175,7 +173,7 @@ def _of_client(step: Any, row: dict[str, Any], health: pd.DataFrame, watch: pd.D
     target = step.target_users
     concurrency = row[names.OBSERVED_CONCURRENCY]
     text = (
-        f"observed concurrency {concurrency:.1f} is short of {target} users: the client pauses, or answers fail at once"
+        f"observed concurrency {concurrency:.3g} is short of {target} users: the client pauses, or answers fail at once"
     )
     yield from _grade(1 - concurrency / target, SHORT_CONCURRENCY, text)
     for worker, last_us in health.groupby("worker").us.max().items():

@@ -63,7 +63,8 @@ def figures(found: dict[str, Samples]) -> dict[str, Any]:
         }
         for which, estimate in estimates.items():
             row |= _columns(metric, which, estimate.scaled(1 / MICRO))
-            withheld.append((f"{metric}_{which}", estimate))
+            if one.ordered.n or one.ordered.open:  # a metric that this server does not have is not withheld
+                withheld.append((f"{metric}_{which}", estimate))
         row[names.stat(metric, names.MAX)] = one.ordered.largest / MICRO
         if metric == names.TPOT:  # the slowest users are those with the largest TPOT
             for slow, which in zip(names.SLOW_QUANTILES, names.QUANTILES, strict=True):

@@ -14,6 +14,7 @@ from analysis.chunks import Chunks, Lists, assemble, parse_lists
 from analysis.errors import RunError
 from analysis.rows import Cells, RowReader
 from tokenswarm.record import SCHEMA, HealthRecord, RequestRecord, Row, StepRecord, columns
+from tokenswarm.runfolder import HEALTH_OF_ALL, REQUESTS_OF_ALL, RUN, STEPS
 
 BLOCK_BYTES = 16_000_000  # of text held at once: enough to amortise numpy's calls, small beside the arrays made of it
 TIMES, TOKENS = "chunk_us", "chunk_tokens"
@@ -37,54 +38,47 @@ class Run:
     cut_rows: int  # last rows that were cut, dropped
     notes: tuple[str, ...]  # what a reader of the figures should know about the files
 
-    @property
-    def size_bytes(self) -> int:
-        return size_bytes(self.folder)
-
-
-def size_bytes(folder: Path) -> int:
-    """Bytes of the request files: how long reading will take."""
-    return sum(path.stat().st_size for path in _request_files(folder))
-
 
 def load(folder: Path) -> Run:
     """Reads `folder`. Raises RunError where it is no run folder or a file of it is damaged in its middle."""
     if not folder.is_dir():
         raise RunError(f"{folder} is no folder; name a run's folder, such as results/<run>.")
-    info = _info(folder / "run.json")
-    steps_path = folder / "steps.csv"
-    files = _request_files(folder)
-    if not steps_path.is_file():
-        raise RunError(f"{folder} has no steps.csv: no step of this run has ended, or this is no run folder.")
-    if not files:
-        raise RunError(
-            f"{folder} has no requests-<worker>.csv: no request of this run has ended, or files are missing."
-        )
-    steps, steps_cut, steps_notes = _small_table(StepRecord, [steps_path])
-    health, health_cut, health_notes = _small_table(HealthRecord, sorted(folder.glob("health-*.csv")))
+    info = _info(folder / RUN)
+    steps_files, files = sorted(folder.glob(STEPS)), _request_files(folder)
+    if not steps_files and not files:
+        raise RunError(f"{folder} holds neither {STEPS} nor {REQUESTS_OF_ALL}: nothing was recorded in this run.")
+    steps, steps_cut, steps_notes = _small_table(StepRecord, steps_files)
+    health, health_cut, health_notes = _small_table(HealthRecord, sorted(folder.glob(HEALTH_OF_ALL)))
     requests, chunks, requests_cut, requests_notes = _requests(files)
     cut = steps_cut + health_cut + requests_cut
-    notes = [*_schema_note(info), *steps_notes, *health_notes, *requests_notes]
+    missing = [name for name, found in ((STEPS, steps_files), (REQUESTS_OF_ALL, files)) if not found]
+    notes = [
+        *_schema_note(info),
+        *(f"{name} is missing" for name in missing),
+        *steps_notes,
+        *health_notes,
+        *requests_notes,
+    ]
     if cut:
         notes.append(f"{cut} last row{'s were' if cut > 1 else ' was'} cut in the middle and dropped")
     return Run(folder, info, _with_instants(steps), requests, chunks, _with_instants(health), cut, tuple(notes))
 
 
 def _request_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("requests-*.csv"))
+    return sorted(folder.glob(REQUESTS_OF_ALL))
 
 
 def _info(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise RunError(f"{path.parent} has no run.json; name a run's folder, such as results/<run>.")
+        raise RunError(f"{path.parent} has no {RUN}; name a run's folder, such as results/<run>.")
     try:
         info = json.loads(path.read_text(encoding="utf-8-sig"))
     except json.JSONDecodeError as error:
-        raise RunError(f"run.json, line {error.lineno}, column {error.colno}: no JSON ({error.msg}).") from None
+        raise RunError(f"{RUN}, line {error.lineno}, column {error.colno}: no JSON ({error.msg}).") from None
     except UnicodeDecodeError as error:
-        raise RunError(f"run.json: expected UTF-8, byte {error.start + 1} is not.") from None
+        raise RunError(f"{RUN}: expected UTF-8, byte {error.start + 1} is not.") from None
     if not isinstance(info, dict):
-        raise RunError("run.json: expected an object, found something else.")
+        raise RunError(f"{RUN}: expected an object, found something else.")
     return info
 
 

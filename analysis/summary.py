@@ -15,9 +15,9 @@ from analysis.events import Events, inside
 from analysis.slo import met, request_limits
 from analysis.steady import censor
 from tokenswarm.record import Outcome
+from tokenswarm.runfolder import SUMMARY
 
 LENGTH_FINISH = "length"  # finish_reason of an answer that ended at its token limit
-FILE = "summary.csv"
 
 
 def summarise(
@@ -123,7 +123,7 @@ def _notes(events: Events, requests: pd.DataFrame, begin_us: int, end_us: int, c
 
 def write(summary: pd.DataFrame, folder: Path) -> Path:
     """Writes summary.csv, whole or not at all. Seconds and rates with 6 decimals, unknown as an empty cell."""
-    path = folder / FILE
+    path = folder / SUMMARY
     part = path.with_suffix(".csv.part")
     summary.to_csv(part, index=False, float_format="%.6f", lineterminator="\n")
     os.replace(part, path)

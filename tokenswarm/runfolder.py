@@ -172,6 +172,10 @@ def safe_name(worker: str) -> str:
     return "-".join(filter(None, (re.sub(r"[^A-Za-z0-9._]+", "-", worker)[:80].strip("-."), checksum)))
 
 
+def _exists(path: Path) -> RunExists:
+    return RunExists(f"{path} is there already. Choose another RUN=, or remove it; nothing was changed.")
+
+
 class RunFolder:
     """`results/<run>/`. Make it with `create` (the master) or `attach` (workers, analysis)."""
 
@@ -184,17 +188,29 @@ class RunFolder:
         return self.path.name
 
     @classmethod
-    def create(cls, results: Path, name: str | None, now: float | None = None) -> "RunFolder":
-        """Make the folder; without a `name` it is called after the time `now` (epoch s), in UTC.
-
-        Raises RunExists where a run called `name` is there, RunFolderError where the name or the place will not do.
-        """
+    def planned(cls, results: Path, name: str | None, now: float | None = None) -> Path:
+        """The folder that `create` would make now: for those who must know it before. Raises as `create` does."""
         if name is not None and not _NAME.fullmatch(name):
             raise RunFolderError(
                 f"{name!r} cannot name a run: letters of a-z, digits, '.', '_' and '-' can, at most 100, the first of "
                 "them a letter or digit. Choose another RUN=."
             )
         stem = name or time.strftime("%Y-%m-%dT%H%MZ", time.gmtime(now))
+        path, number = results / stem, 1
+        while path.exists():
+            if name is not None:
+                raise _exists(path)
+            number += 1
+            path = results / f"{stem}-{number}"
+        return path
+
+    @classmethod
+    def create(cls, results: Path, name: str | None, now: float | None = None) -> "RunFolder":
+        """Make the folder; without a `name` it is called after the time `now` (epoch s), in UTC.
+
+        Raises RunExists where a run called `name` is there, RunFolderError where the name or the place will not do.
+        """
+        stem = cls.planned(results, name, now).name
         try:
             results.mkdir(parents=True, exist_ok=True)
             number = 1
@@ -205,9 +221,7 @@ class RunFolder:
                     return cls(path)
                 except FileExistsError:
                     if name is not None:
-                        raise RunExists(
-                            f"{path} is there already. Choose another RUN=, or remove it; nothing was changed."
-                        ) from None
+                        raise _exists(path) from None
                     number += 1
         except OSError as error:
             raise RunFolderError(
@@ -216,8 +230,9 @@ class RunFolder:
             ) from error
 
     @classmethod
-    def attach(cls, path: Path) -> "RunFolder":
+    def attach(cls, path: Path | str) -> "RunFolder":
         """The folder that the master has made. Raises RunFolderError where it is not there."""
+        path = Path(path)
         if not path.is_dir():
             raise RunFolderError(
                 f"{path} is not there: a run's folder, made by its master, was expected. Workers run on the master's "

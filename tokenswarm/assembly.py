@@ -21,7 +21,7 @@ def assemble(asked: Asked, exchange: Exchange, answer: Answer | None, end: End) 
         usage = answer.usage
         seen = {
             "chunk_us": tuple([(mark - sent_ns) // 1000 for mark in answer.chunk_marks]),
-            "chunk_tokens": answer.chunk_tokens,
+            "chunk_tokens": None if answer.chunk_tokens is None else tuple(answer.chunk_tokens),
             "first_answer_us": since_sent_us(answer.first_answer_mark),
             "finish_reason": answer.finish_reason,
             "coalesced": sum(map(int.__eq__, answer.chunk_marks, answer.chunk_marks[1:])),
@@ -31,7 +31,7 @@ def assemble(asked: Asked, exchange: Exchange, answer: Answer | None, end: End) 
         if usage is not None:
             seen |= {
                 "prompt_tokens": usage.prompt_tokens,
-                "output_tokens": usage.output_tokens,
+                "output_tokens": usage.completion_tokens,
                 "reasoning_tokens": usage.reasoning_tokens,
                 "cached_tokens": usage.cached_tokens,
             }

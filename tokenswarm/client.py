@@ -127,8 +127,8 @@ class ChatClient:
             self.pool.carry(reading.exchange, self._routes[number][1])
         finally:
             self.digest.end(reading, urgent=await_record)
-        if await_record:
-            reading.recorded.wait()
+        while await_record and not reading.recorded.wait(1.0):
+            self.digest.check()
         return reading
 
     def _template(self, number: int, max_tokens: int | None) -> Template:

@@ -9,7 +9,9 @@ descriptor is watched by the gevent hub, and whoever works long in this process 
 A collector belongs to one process and its hub: make it after a fork, never before.
 """
 
+import contextlib
 import select
+import socket
 import struct
 import time
 from typing import Protocol
@@ -24,6 +26,15 @@ DUE_NS = 300_000  # work between two looks at the sockets; the longest single pi
 
 now_ns = time.time_ns  # CLOCK_REALTIME, the clock of the kernel's stamps
 timespec = struct.Struct("qq").unpack
+
+
+PlainSocket = monkey.get_original("socket", "socket")
+
+
+def stamp_arrivals(sock: socket.socket) -> None:
+    """Ask the kernel to stamp what arrives; where it cannot, reads are stamped by this process."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
 
 class Readable(Protocol):
@@ -42,6 +53,10 @@ class Collector:
         self._looked_ns = 0
         self.reads = self.kernel_reads = self.chunks = 0
         self.lag_max_ns = 0  # longest time between an arrival and its read
+        # the kernel begins to stamp a moment after the first socket asks for it: one that lives as long as the collector
+        # asks before any connection does, so that first answers are stamped too
+        self._asks_for_stamps = PlainSocket(type=socket.SOCK_DGRAM)
+        stamp_arrivals(self._asks_for_stamps)
         self._watcher = gevent.get_hub().loop.io(self._epoll.fileno(), 1)
         self._watcher.start(self.read)
 
@@ -74,3 +89,4 @@ class Collector:
         self._watcher.stop()
         self._watcher.close()
         self._epoll.close()
+        self._asks_for_stamps.close()

@@ -117,3 +117,10 @@ def _condition(text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise UsageError(f"--condition must look like NAME=VALUE (gpu=H100), not '{text}'")
     return name.strip(), value.strip()
+
+
+def option_names() -> frozenset[str]:
+    """Names of all options of ours, as attributes."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser)
+    return frozenset(action.dest for action in parser._actions)

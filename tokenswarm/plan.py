@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tokenswarm.calibration import Calibration, calibration_requests, estimate, fit, from_tokenizer
+from tokenswarm.calibration import ESTIMATE, Calibration, TokenizerError, calibration_requests, fit, from_tokenizer
 from tokenswarm.client import ChatClient, ChatSettings
 from tokenswarm.client_options import settings_from
 from tokenswarm.digest import Reading
@@ -18,7 +18,9 @@ from tokenswarm.options import RunOptions, resolve
 from tokenswarm.preflight import Findings, PreflightError, preflight
 from tokenswarm.record import Outcome
 from tokenswarm.target import parse_target
+from tokenswarm.text.prose import Language
 from tokenswarm.usage_error import UsageError
+from tokenswarm.workload import fewest_tokens
 
 VERSIONED = ("tokenswarm", "locust", "openai", "gevent", "httptools", "msgspec", "transformers")
 ATTRIBUTE = "tokenswarm_plan"  # of Locust's parsed options
@@ -36,11 +38,11 @@ class Plan:
     calibration: Calibration
 
     def as_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "calibration": self.calibration.to_dict()}
 
     @staticmethod
     def from_dict(plain: dict[str, Any]) -> "Plan":
-        return Plan(**{**plain, "calibration": Calibration(**plain["calibration"])})
+        return Plan(**{**plain, "calibration": Calibration.from_dict(plain["calibration"])})
 
     def settings(self, options: argparse.Namespace, host: str) -> ChatSettings:
         """How this process asks: the options' settings with what the preflight found."""
@@ -71,11 +73,20 @@ def prepare(given: argparse.Namespace, host: str | None) -> Prepared:
     readings: list[Reading] = []
     findings = preflight(settings_from(given, host, options.model), on_record=readings.append)
     if options.tokenizer:
-        calibration = from_tokenizer(options.tokenizer)
+        try:
+            calibration = from_tokenizer(options.tokenizer)
+        except TokenizerError as error:
+            raise UsageError(str(error)) from None
     elif findings.reports_usage:
         calibration = _calibrate(findings.settings, readings)
     else:
-        calibration = estimate()
+        calibration = ESTIMATE
+    fewest = fewest_tokens(calibration, Language.ENGLISH)
+    if options.prompt_tokens < fewest:
+        raise UsageError(
+            f"PROMPT_TOKENS={options.prompt_tokens} is too short: the chat template, words that tell requests apart and an "
+            f"instruction take {fewest} tokens of this model. Ask for {fewest} or more."
+        )
     return Prepared(options=options, findings=findings, calibration=calibration, readings=tuple(readings))
 
 
@@ -96,7 +107,7 @@ def _calibrate(settings: ChatSettings, readings: list[Reading]) -> Calibration:
                 )
     finally:
         client.close()
-    return fit(samples) if samples else estimate()
+    return fit(samples)
 
 
 def versions() -> dict[str, str]:

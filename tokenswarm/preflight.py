@@ -161,14 +161,17 @@ def preflight(
         assert record is not None
         if record.outcome in (Outcome.OK, Outcome.EMPTY):
             break
-        refused = unsupported_param(reading.answer) if record.error_class is ErrorClass.UNSUPPORTED_PARAMETER else None
+        error = reading.answer.error if reading.answer is not None else None
+        refused = unsupported_param(error) if record.error_class is ErrorClass.UNSUPPORTED_PARAMETER else None
         adapted = adapt(settings, refused)
         if adapted is None:
             raise PreflightError(explain(record, settings))
         notes.append(f"the server refuses {refused}: it is left out or asked for by its other name")
         settings = adapted
     else:
-        raise PreflightError(explain(record, settings))
+        raise PreflightError(
+            f"The server refused {ATTEMPTS} forms of a plain request; look at it with tokenswarm.probe."
+        )
     if Caution.NOT_STREAMED in record.warnings:
         raise PreflightError(
             f"{target.chat_url} answers without streaming although stream=true was asked: no TTFT or ITL can be measured. "

@@ -8,13 +8,12 @@ import urllib.parse
 import urllib.request
 
 import gevent
-from gevent import monkey, socket
+from gevent import socket
 
-from tokenswarm.collector import SO_TIMESTAMPNS, now_ns
+from tokenswarm.collector import PlainSocket, now_ns, stamp_arrivals
 from tokenswarm.target import Target
 from tokenswarm.usage_error import UsageError
 
-PlainSocket = monkey.get_original("socket", "socket")
 PROXY_ANSWER_BYTES = 16384
 
 
@@ -120,14 +119,6 @@ def _dial(route: Route) -> socket.socket:
             sock.close()
             raise
     raise problem or OSError(f"no address for {route.host}")
-
-
-def stamp_arrivals(sock: socket_constants.socket) -> None:
-    """Ask the kernel to stamp what arrives; where it cannot, reads are stamped by this process."""
-    try:
-        sock.setsockopt(socket_constants.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    except OSError:
-        pass
 
 
 def _ask_proxy(sock: socket.socket, route: Route) -> None:

@@ -13,6 +13,7 @@ from tokenswarm.exchange import Exchange, Limits
 from tokenswarm.pool import Pool
 from tokenswarm.route import Route
 
+NO_KEY = "no-key"  # the SDK insists on a key; where there is none, its header is left out again
 DROPPED = (b"accept-encoding", b"connection", b"content-length", b"transfer-encoding")
 
 
@@ -23,7 +24,9 @@ def request_head(request: httpx2.Request, *, fresh: bool = False, absolute_form:
     """
     path = str(request.url).encode("ascii") if absolute_form else request.url.raw_path
     lines = [request.method.encode("ascii") + b" " + path + b" HTTP/1.1"]
-    lines += [name + b": " + value for name, value in request.headers.raw if name.lower() not in DROPPED]
+    for name, value in request.headers.raw:
+        if name.lower() not in DROPPED and value != b"Bearer " + NO_KEY.encode("ascii"):
+            lines.append(name + b": " + value)
     lines += [b"Accept-Encoding: identity", b"Connection: close" if fresh else b"Connection: keep-alive"]
     return b"\r\n".join(lines) + b"\r\n"
 
@@ -82,7 +85,7 @@ class KernelTransport(httpx2.BaseTransport):
         timeout = request.extensions.get("timeout", {})
         body = request.read()
         head = request_head(request, fresh=self._pool.fresh, absolute_form=self._route.absolute_form)
-        limits = Limits(connect_s=timeout.get("connect") or Limits.connect_s)
+        limits = Limits(connect_s=timeout.get("connect"))
         exchange = Exchange(head + b"Content-Length: %d\r\n\r\n" % len(body) + body, limits, progress=True)
         carrier = gevent.spawn(self._pool.carry, exchange, self._route)
         assert exchange.progress is not None

@@ -1,0 +1,83 @@
+"""What the users of one process share while a run lasts: client, workload, rows, health, live figures."""
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tokenswarm.client import ChatClient, ChatSettings
+from tokenswarm.digest import Reading
+from tokenswarm.live import Live, open_chunks
+from tokenswarm.options import RunOptions
+from tokenswarm.plan import Plan
+from tokenswarm.pulse import Pulse
+from tokenswarm.record import RequestRecord
+from tokenswarm.recorder import Recorder
+from tokenswarm.rowfile import RecordingError
+from tokenswarm.runfolder import RunFolder
+from tokenswarm.workload import Workload
+
+GC_THRESHOLDS = (50_000, 20, 1000)  # collections cost milliseconds in which nothing is read: rare ones, of little
+
+
+class Session:
+    """Opened at a run's start, in the process and after the fork; closed at its end."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        options: RunOptions,
+        settings: ChatSettings,
+        *,
+        worker: str,
+        worker_index: int,
+        users: Callable[[], int],
+        on_recorded: Callable[[RequestRecord], None],
+        on_failure: Callable[[RecordingError], None],
+    ) -> None:
+        self.save_outputs = options.save_outputs
+        self.max_tokens = options.max_tokens
+        self.live = Live()
+        self._on_recorded = on_recorded
+        self.recorder = Recorder(
+            RunFolder.attach(Path(plan.run_path)),
+            worker,
+            save_outputs=options.save_outputs,
+            secrets=[text for text in (settings.api_key, *settings.headers.values()) if text],
+            on_failure=on_failure,
+        )
+        self.workload = Workload(
+            seed=options.seed,
+            run_id=plan.run_id,
+            worker_index=worker_index,
+            prompt_tokens=options.prompt_tokens,
+            calibration=plan.calibration,
+            chinese_share=options.chinese_share,
+        )
+        self.client = ChatClient(settings, worker=worker, on_record=self._record, id_prefix=f"{plan.run_id}-{worker}")
+        self.client.prepare(options.max_tokens)
+        self.pulse = Pulse(self.client, self.recorder, users)
+        gc.collect()
+        gc.freeze()
+        self._gc_before = gc.get_threshold()
+        gc.set_threshold(*GC_THRESHOLDS)
+
+    def _record(self, reading: Reading) -> None:
+        assert reading.record is not None
+        self.recorder.write(reading)
+        self.live.add(reading.record)
+        self._on_recorded(reading.record)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Live figures since the last snapshot, for the master or for this process's own progress line."""
+        return self.live.snapshot(open_chunks(self.client.digest.open))
+
+    def close(self, limit_s: float = 60.0) -> None:
+        """Record what has ended and close the files."""
+        gc.set_threshold(*self._gc_before)
+        gc.unfreeze()
+        try:
+            self.client.close(limit_s)
+        finally:
+            self.pulse.close()
+            self.recorder.close()

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenswarm import format
@@ -67,6 +67,7 @@ _big = st.integers(0, 10**10)
 _time = st.none() | st.floats(0, 1e7)
 
 
+@settings(deadline=None)
 @given(
     st.builds(
         Progress,

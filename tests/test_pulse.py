@@ -1,0 +1,112 @@
+"""The pulse takes counters, and writes rows while others run."""
+
+import csv
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import gevent
+import pytest
+
+from tokenswarm import pulse as module
+from tokenswarm.pulse import Pulse
+from tokenswarm.record import HealthRecord, columns
+from tokenswarm.recorder import Recorder
+from tokenswarm.runfolder import RunFolder
+
+
+@dataclasses.dataclass
+class Counters:
+    reads: int = 0
+    kernel_reads: int = 0
+    chunks: int = 0
+    lag_max_ns: int = 0
+
+
+@dataclasses.dataclass
+class Carrying:
+    carried: dict[int, int] = dataclasses.field(default_factory=dict)
+    backlog: int = 0
+
+
+class FakeClient:
+    """What the pulse looks at of a ChatClient."""
+
+    def __init__(self) -> None:
+        self.worker = "w1"
+        self.collector, self.watch = Counters(), Counters()
+        self.pool = self.digest = Carrying()
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Any:
+    recorder = Recorder(RunFolder.create(tmp_path, "a"), "w1")
+    yield recorder
+    recorder.close()
+
+
+def rows(tmp_path: Path) -> list[dict[str, str]]:
+    with open(tmp_path / "a" / "health-w1.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_row_is_of_one_interval(recorder: Recorder) -> None:
+    client: Any = FakeClient()
+    client.collector.reads = 99  # before the run
+    pulse = Pulse(client, recorder, lambda: 7)
+    client.collector = Counters(reads=10, kernel_reads=9, chunks=12, lag_max_ns=3_000_000)
+    client.watch.lag_max_ns = 5_000_999
+    client.pool.carried, client.digest.backlog = {1: 1, 2: 2}, 4
+    before = time.time()
+    first, second = pulse.take(), pulse.take()
+    assert (first.reads, first.kernel_reads, first.loop_lag_max_us) == (10, 9, 5000)
+    assert (first.users, first.in_flight, first.backlog, first.worker) == (7, 2, 4, "w1")
+    assert before <= first.at <= second.at <= time.time()
+    assert first.rss_bytes > 1_000_000
+    assert (second.reads, second.kernel_reads, second.loop_lag_max_us) == (0, 0, 0)
+    assert client.collector == Counters()
+    client.collector.lag_max_ns = 2_000_000
+    assert pulse.take().loop_lag_max_us == 2000
+    pulse.close()
+
+
+def test_a_clock_that_was_set_is_seen_once(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse = Pulse(FakeClient(), recorder, lambda: 0)  # type: ignore[arg-type]
+    real_ns = time.time_ns
+    monkeypatch.setattr(module.time, "time_ns", lambda: real_ns() - 2_000_000_000)
+    steps_us = [pulse.take().clock_step_us, pulse.take().clock_step_us]
+    monkeypatch.undo()
+    pulse.close()
+    assert steps_us[0] == pytest.approx(-2_000_000, abs=500_000)
+    assert steps_us[1] == pytest.approx(0, abs=500_000)
+
+
+def test_cpu_ratio_is_cpu_time_over_time(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    pulse = Pulse(FakeClient(), recorder, lambda: 0)  # type: ignore[arg-type]
+    clocks = pulse._clocks
+    clocks.cpu_s, clocks.monotonic_ns = 10.0, 5_000_000_000
+    monkeypatch.setattr(module.time, "process_time", lambda: 10.5)
+    monkeypatch.setattr(module.time, "monotonic_ns", lambda: 7_000_000_000)
+    ratio = pulse.take().cpu_ratio
+    monkeypatch.undo()
+    pulse.close()
+    assert ratio == pytest.approx(0.25)
+
+
+def test_rows_come_while_others_run_and_a_last_one_at_the_end(
+    recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EVERY_S", 0.01)
+    pulse = Pulse(FakeClient(), recorder, lambda: 1)  # type: ignore[arg-type]
+    with gevent.Timeout(30):
+        while len(rows(tmp_path)) < 3:
+            gevent.sleep(0.01)
+    pulse.close()
+    written = rows(tmp_path)
+    assert list(written[0]) == columns(HealthRecord)
+    times = [float(row["at"]) for row in written]
+    assert times == sorted(times)
+    gevent.sleep(0.03)
+    pulse.close()
+    assert len(rows(tmp_path)) == len(written) >= 4

@@ -27,6 +27,7 @@ LINES = {"p50": "#0072B2", "p95": "#E69F00", "p99": "#D55E00"}  # Okabe-Ito: tol
 SLOW_LINES = {"p50": "#0072B2", "p05": "#E69F00", "p01": "#D55E00"}
 TOTAL = "#009E73"
 SHOWN_STEPS = 12  # of the footnote's list
+LABEL_ROOM = 0.12  # of the axis, for one tick label
 LOG_RATIO = 12.0  # beyond this spread a linear axis would crush the low end
 MARKERS = {"p50": "o", "p95": "s", "p99": "^", "p05": "s", "p01": "^"}
 STYLE = {
@@ -69,9 +70,9 @@ def draw(summary: pd.DataFrame, info: Mapping[str, Any]) -> "Figure":
 
     figure = Figure(figsize=(13.33, 7.5))
     panels = figure.subplots(2, 3).ravel()
-    figure.subplots_adjust(left=0.06, right=0.985, top=0.83, bottom=0.15, wspace=0.22, hspace=0.36)
-    figure.text(0.06, 0.945, _title(info), fontsize=19, fontweight="bold", va="center")
-    figure.text(0.06, 0.895, _subtitle(info), fontsize=12, color=MUTED, va="center")
+    figure.subplots_adjust(left=0.06, right=0.985, top=0.795, bottom=0.175, wspace=0.2, hspace=0.38)
+    figure.text(0.06, 0.95, _title(info), fontsize=19, fontweight="bold", va="center")
+    figure.text(0.06, 0.9, _subtitle(info), fontsize=12, color=MUTED, va="center")
     drawn = _with_load(summary)
     for axes, metric in zip(panels, (names.TTFT, names.ITL, names.TPOT, names.E2E), strict=False):
         _latency(axes, drawn, metric)
@@ -102,7 +103,7 @@ def _latency(axes: "Axes", drawn: pd.DataFrame, metric: str) -> None:
 
 
 def _user_rate(axes: "Axes", drawn: pd.DataFrame) -> None:
-    axes.set_title(f"{METRICS[names.USER_TOKENS_PER_S].label}  (slowest 5 %: p05)")
+    axes.set_title(f"{METRICS[names.USER_TOKENS_PER_S].label} ({', '.join(SLOW_LINES)})")
     for which, color in SLOW_LINES.items():
         _line(axes, drawn, names.USER_TOKENS_PER_S, which, color, 1.0)
     _value_axis(axes)
@@ -127,16 +128,32 @@ def _line(axes: "Axes", drawn: pd.DataFrame, metric: str, which: str, color: str
 
 def _points(axes: "Axes", drawn: pd.DataFrame, values: pd.Series, color: str, marker: str) -> None:
     load = drawn[names.OBSERVED_CONCURRENCY]
-    axes.plot(load, values, color=color, linewidth=2, zorder=3)
-    for verdict, fill in ((Verdict.VALID, color), (Verdict.SUSPECT, color), (Verdict.INVALID, "white")):
-        at = drawn[names.VERDICT] == verdict
+    invalid = drawn[names.VERDICT] == Verdict.INVALID
+    axes.plot(load, values, color=color, linewidth=1.3, linestyle=(0, (1, 2)), zorder=2)  # as far as invalid steps go
+    for run in _runs_of_valid(~invalid.to_numpy()):
+        axes.plot(load.iloc[run], values.iloc[run], color=color, linewidth=2, zorder=3)
+    for at, fill in ((~invalid, color), (invalid, "white")):
         axes.plot(
-            load[at], values[at], marker, color=color, markerfacecolor=fill, markeredgewidth=1.6, markersize=7, zorder=4
+            load[at],
+            values[at],
+            marker,
+            color=color,
+            markerfacecolor=fill,
+            markeredgewidth=1.6,
+            markersize=7,
+            clip_on=False,
+            zorder=4,
         )
 
 
+def _runs_of_valid(valid: np.ndarray) -> list[slice]:
+    """Stretches of neighbouring steps that are all to be believed: only these are joined by a solid line."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], valid.astype(int), [0]])))
+    return [slice(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)]
+
+
 def _value_axis(axes: "Axes") -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()] or [np.empty(0)])
     values = values[np.isfinite(values)]
@@ -154,13 +171,12 @@ def _value_axis(axes: "Axes") -> None:
     elif values.min() > 0 and values.max() / values.min() > LOG_RATIO:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if values.max() / values.min() < 500 else (1,)))
-        plain = ScalarFormatter()
-        plain.set_scientific(False)
-        axes.yaxis.set_major_formatter(plain)
+        axes.margins(y=0.08)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
-        axes.set_ylim(bottom=0)
-        axes.margins(y=0.12)
+        axes.set_ylim(0, max(values.max(), axes.dataLim.y1) * 1.12 or 1)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.grid(axis="y", color=GRID, linewidth=0.9)
     axes.set_axisbelow(True)
 
@@ -186,11 +202,18 @@ def _load_axis(axes: "Axes", drawn: pd.DataFrame) -> None:
         axes.set_xlim(load[0] - 1, load[0] + 1)
     labels, last = [], -np.inf
     for at, value in zip(position, load, strict=True):
-        fits = (at - last) / span > 0.09
-        labels.append(Scale("", 1).text(value) if fits else "")
+        fits = (at - last) / span > LABEL_ROOM
+        labels.append(_load_label(value) if fits else "")
         last = at if fits else last
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(load, labels)
+
+
+def _load_label(value: float) -> str:
+    """20, 4.9, 1, 0.03: as exact as a tick needs to be."""
+    if value >= 10:
+        return f"{value:,.0f}"
+    return f"{value:.1f}".removesuffix(".0") if value >= 0.095 else f"{value:.1g}"
 
 
 def _legend(figure: "Figure", drawn: pd.DataFrame) -> None:
@@ -210,10 +233,19 @@ def _legend(figure: "Figure", drawn: pd.DataFrame) -> None:
                 marker="o",
                 markerfacecolor="white",
                 linestyle="",
-                label="invalid step: do not read",
+                label="invalid step: not to be relied on",
             )
         )
-    figure.legend(handles=entries, loc="upper right", bbox_to_anchor=(0.985, 0.925), ncols=len(entries), frameon=False)
+    figure.legend(
+        handles=entries,
+        loc="center left",
+        bbox_to_anchor=(0.06, 0.858),
+        ncols=len(entries),
+        frameon=False,
+        borderpad=0,
+        borderaxespad=0,
+        columnspacing=1.8,
+    )
 
 
 def _title(info: Mapping[str, Any]) -> str:
@@ -261,8 +293,11 @@ def _footnote(summary: pd.DataFrame) -> str:
         window += f" (cut short: {', '.join(shorter[:4])})"
     sent = ", ".join(f"{row[names.SENT]:,}" for row in rows[:SHOWN_STEPS]) + (", …" if len(rows) > SHOWN_STEPS else "")
     first = f"Steady window of each step: {window}. Requests sent in it, by step: n = {sent}."
-    second = (
-        "Bands: distribution-free 95 % intervals, samples taken as independent; a percentile without one at its n is "
-        "not drawn. E2E and TPOT: requests still open when the window closed are censored (Kaplan-Meier)."
+    return "\n".join(
+        (
+            first,
+            "Bands: distribution-free 95 % intervals, samples taken as independent; a percentile without one at its n is "
+            "not drawn.",
+            "E2E and TPOT: requests still open when the window closed are censored, not dropped (Kaplan-Meier).",
+        )
     )
-    return f"{first}\n{second}"

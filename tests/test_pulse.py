@@ -73,13 +73,19 @@ def test_a_row_is_of_one_interval(recorder: Recorder) -> None:
 
 def test_a_clock_that_was_set_is_seen_once(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     pulse = Pulse(FakeClient(), recorder, lambda: 0)  # type: ignore[arg-type]
-    real_ns = time.time_ns
-    monkeypatch.setattr(module.time, "time_ns", lambda: real_ns() - 2_000_000_000)
-    steps_us = [pulse.take().clock_step_us, pulse.take().clock_step_us]
+    clocks, second_ns = pulse._clocks, 1_000_000_000
+    clocks.monotonic_ns, clocks.wall_ns = 5 * second_ns, 1_700_000_000 * second_ns
+    now = {"monotonic_ns": 6 * second_ns, "time_ns": 1_699_999_999 * second_ns}  # a second later, set back by two
+    for name in now:
+        monkeypatch.setattr(module.time, name, lambda name=name: now[name])
+    first = pulse.take()
+    now["monotonic_ns"] += second_ns
+    now["time_ns"] += second_ns + 7_000
+    second = pulse.take()
     monkeypatch.undo()
     pulse.close()
-    assert steps_us[0] == pytest.approx(-2_000_000, abs=500_000)
-    assert steps_us[1] == pytest.approx(0, abs=500_000)
+    assert (first.at, first.clock_step_us) == (1_699_999_999.0, -2_000_000)
+    assert second.clock_step_us == 7
 
 
 def test_cpu_ratio_is_cpu_time_over_time(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:

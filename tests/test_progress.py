@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tokenswarm import format
@@ -85,6 +85,23 @@ _time = st.none() | st.floats(0, 1e7)
         errors=_big,
         cancelled=_big,
         lost_rows=_big,
+    )
+)
+@example(
+    Progress(
+        phase=Phase.SPAWNING,
+        step=10**5 - 1,
+        steps=10**5 - 1,
+        users=99_999,
+        target_users=99_999,
+        left_s=1e6,
+        tokens_per_s=99_999.0,
+        p50_s=9_999.0,
+        p95_s=9_999.0,
+        ok=99_999,
+        errors=99_999,
+        cancelled=99_999,
+        lost_rows=99_999,
     )
 )
 def test_it_fits_and_never_hides_errors(progress: Progress) -> None:

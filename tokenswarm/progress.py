@@ -56,7 +56,7 @@ def line(progress: Progress, encoding: str | None = None) -> str:
         "errors": f"{format.count(progress.errors)} {'error' if progress.errors == 1 else 'errors'}",
         "lost": f"{format.count(progress.lost_rows)} ROWS NOT RECORDED" if progress.lost_rows else "",
     }
-    for spare in ("", "cancelled", "latency", "left", "speed"):
+    for spare in ("", "cancelled", "latency", "left", "speed", "users"):
         parts.pop(spare, None)
         text = " · ".join(part for part in parts.values() if part)
         if len(text) <= WIDTH:

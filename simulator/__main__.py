@@ -115,6 +115,8 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         print(f"simulator: {error}", file=sys.stderr)
         return USAGE_ERROR
+    except KeyboardInterrupt:
+        pass  # Ctrl-C is how it is stopped; everything has been closed
     return 0
 
 

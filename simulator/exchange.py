@@ -41,10 +41,12 @@ class Exchange:
         self._stall = find(faults, FaultKind.STALL)
         multi = find(faults, FaultKind.MULTI_TOKEN)
         self._chunk_size = multi.tokens if multi is not None else 1  # tokens
+        self._watch: asyncio.Task[None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         record, job = self._record, self._job
-        watch = asyncio.create_task(self._watch(receive))
+        watch = self._watch = asyncio.create_task(_until_gone(receive))
+        watch.add_done_callback(lambda _: job.close())
         record.http_status = 200
         try:
             await (self._stream(send) if record.streamed else self._whole(send))
@@ -64,13 +66,6 @@ class Exchange:
             record.preemptions = job.sequence.preemptions
             record.ended_at = time.time_ns() / 1e9
             self._log.write(record)
-
-    async def _watch(self, receive: Receive) -> None:
-        """Free the job as soon as the client goes away."""
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._runtime.abort(self._job)
-        self._job.close()
 
     async def _start(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
         headers = [*headers, (b"x-request-id", self._record.request_id.encode("latin-1"))]
@@ -123,7 +118,7 @@ class Exchange:
         written = len(self._record.chunk_ns)
         if self._stall is not None and (written == self._stall.after or is_last):
             seconds, self._stall = self._stall.seconds, None
-            await self._sleep(seconds)
+            await self._wait(seconds)
         if self._cut is None or not (written == self._cut.after or is_last):
             return False
         if self._cut.kind is FaultKind.ERROR:
@@ -133,10 +128,11 @@ class Exchange:
             await _write(send, b"", more=False)
         return True
 
-    async def _sleep(self, seconds: float) -> None:
-        """Raises ClientGone when the client had enough of waiting."""
-        await asyncio.sleep(seconds)
-        await self._job.wait_for(0)
+    async def _wait(self, seconds: float) -> None:
+        """Raises ClientGone at once when the client has had enough of waiting."""
+        await asyncio.wait({self._watch}, timeout=seconds)
+        if self._watch.done():
+            raise ClientGone
 
     async def _end(self, send: Send, encoder: bodies.ChunkEncoder) -> None:
         if self._options.include_usage and find(self._faults, FaultKind.NO_USAGE) is None:
@@ -153,7 +149,7 @@ class Exchange:
         record, texts = self._record, self._answer.texts
         await self._job.wait_for(len(texts))
         if self._stall is not None:
-            await self._sleep(self._stall.seconds)
+            await self._wait(self._stall.seconds)
         if self._cut is not None and self._cut.kind in (FaultKind.DISCONNECT, FaultKind.RESET):
             record.http_status = None
             return
@@ -170,6 +166,11 @@ class Exchange:
         await self._start(send, [(b"content-type", b"application/json"), (b"content-length", length)])
         record.finish_ns = time.time_ns()
         await _write(send, body, more=False)
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _write(send: Send, data: bytes, *, more: bool = True) -> None:

@@ -152,6 +152,15 @@ def test_shared_blocks_are_counted_once_and_the_oldest_idle_ones_are_overwritten
     assert late.cached_tokens == 0
 
 
+def test_the_end_of_an_idle_prefix_is_overwritten_before_its_beginning() -> None:
+    machine = engine(kv_blocks=4, max_model_len=16, max_num_batched_tokens=64)
+    run(machine, Sequence("a", 12, 1, [b"1", b"2", b"3"]))
+    run(machine, Sequence("b", 8, 1))  # one free block, and one of a's
+    again = Sequence("again", 13, 1, [b"1", b"2", b"3"])
+    run(machine, again)
+    assert again.cached_tokens == 8
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"max_num_seqs": 0}, {"kv_blocks": 15}, {"slowdown": 0.0}, {"jitter": 1.0}, {"max_queue": 0}, {"base_s": -1.0}],
@@ -201,7 +210,8 @@ def _check_invariants(machine: Engine, iteration: Iteration) -> None:
     assert order == sorted(order)
     for sequence in machine.running:
         assert len(sequence.blocks) == machine.kv.blocks_for(sequence.computed)
-    assert not any(sequence.blocks for sequence in machine.waiting)
+    assert not any(sequence.blocks or sequence.computed for sequence in machine.waiting)
+    assert not (iteration.preempted and iteration.admitted)  # what a preemption freed is for those that run
 
 
 def _play(settings_: EngineSettings, arrivals: list[tuple], share: bool) -> list[object]:

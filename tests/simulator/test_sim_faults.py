@@ -157,13 +157,16 @@ def test_answers_that_are_not_streamed_fail_too(simulator: Running) -> None:
         simulator.chat(max_tokens=3, fault={"kind": "disconnect"})
 
 
-def test_a_client_that_leaves_during_a_stall(simulator: Running) -> None:
-    fault = {"kind": "stall", "after": 1, "seconds": 0.3}
-    with simulator.send_only("left", fault=fault) as sock:
+@pytest.mark.parametrize(("after", "written"), [(1, 1), (1000, 2)])
+def test_a_client_that_leaves_during_a_stall_is_noticed_at_once(simulator: Running, after: int, written: int) -> None:
+    fault = {"kind": "stall", "after": after, "seconds": 600}
+    with simulator.send_only(f"left-{after}", fault=fault, max_tokens=3, ignore_eos=True) as sock:
         received = b""
-        while received.count(b"data:") < 2:
+        while received.count(b"data:") < 1 + written:
             received += sock.recv(65536)
-    assert simulator.truth("left")["outcome"] == "disconnected"
+    row = simulator.truth(f"left-{after}")
+    assert (row["outcome"], len(row["chunk_ns"]), row["finish_ns"]) == ("disconnected", written, None)
+    assert simulator.metric("vllm:num_requests_running") == 0
 
 
 def test_rules_of_the_command_line(start: Start) -> None:

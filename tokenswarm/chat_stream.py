@@ -23,14 +23,14 @@ SNIFF_LIMIT_BYTES = 4096  # so much white space before the body shows what it is
 REPLACEMENT = "\ufffd"
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     delta: Delta
     index: int = 0
     finish_reason: str | None = None
     error: Any = None
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice]
     usage: dict[str, Any] | None = None
     error: Any = None
@@ -102,11 +102,15 @@ class Answer:
             except Exception as broken:  # zlib.error, brotli.error: the libraries share no base
                 self.unreadable = f"the body is no valid {self._encoding or 'gzip'}: {broken}"
                 return
-        if self._started and self._body is None:
-            for event in self._parser.feed(data, mark):
-                self._take(event)
-        else:
+        if not self._started or self._body is not None:
             self._feed_start(data, mark)
+            return
+        one = self._parser.one_event(data)
+        if one is not None:
+            self._take(one, mark)
+            return
+        for event in self._parser.feed(data, mark):
+            self._take_event(event)
 
     def close(self, mark: int | None = None) -> None:
         """The end of the body. `mark` is accepted for symmetry: what came earlier keeps its own."""
@@ -118,7 +122,7 @@ class Answer:
                 self._coding_known = self._started = True
                 self._parser.feed(self._undecided, 0)
             for event in self._parser.close():
-                self._take(event, unfinished=True)
+                self._take_event(event, unfinished=True)
         self._read_body(self._parser.stray if self._body is None else bytes(self._body))
         for pieces in self._choices.values():
             self.cumulative |= pieces.drop_repeats()
@@ -161,33 +165,41 @@ class Answer:
             self._body = bytearray(data)
             return
         for event in self._parser.feed(data, mark):
-            self._take(event)
+            self._take_event(event)
 
     # ---- events ----
 
-    def _take(self, event: Event, unfinished: bool = False) -> None:
-        try:
-            chunk = _decode_chunk(event.data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            chunk = None
-        if chunk is None or not chunk.choices or chunk.error or event.name == "error":
+    def _take_event(self, event: Event, unfinished: bool = False) -> None:
+        if event.name == "error" or not self._take(event.data, event.mark, odd=False):
             try:
                 self._take_odd(event, unfinished)
             except RecursionError:  # JSON nested so deeply is no chunk
                 self.malformed_events += 1
-            return
+
+    def _take(self, data: bytes, mark: int, odd: bool = True) -> bool:
+        """One event without a name. `odd`: take also what is no plain chunk. Returns whether it was taken."""
+        try:
+            chunk = _decode_chunk(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            chunk = None
+        if chunk is None or not chunk.choices or chunk.error:
+            if odd:
+                self._take_event(Event(data, None, mark))
+            return odd
         if self.done_seen:
-            return
+            return True
         self.chat_chunks += 1
         usage = chunk.usage or (get(chunk.x_groq, "usage") if chunk.x_groq is not None else None)
         found = []
         for choice in chunk.choices:
-            text = self._add_delta(choice.index, choice.delta, choice.finish_reason, event.mark)
+            text = self._add_delta(choice.index, choice.delta, choice.finish_reason, mark)
             if text is not None:
                 found.append(text)
             if choice.error:
                 self._fail(api_error({"error": choice.error}))
-        self._add_chunk(found, usage, event.mark)
+        if found or usage:
+            self._add_chunk(found, usage, mark)
+        return True
 
     def _add_delta(self, index: int, delta: Delta, finish_reason: str | None, mark: int) -> str | None:
         pieces = self._choices.get(index)
@@ -223,7 +235,7 @@ class Answer:
         if value is BROKEN and len(event.lines) > 1:  # events that are separated by one line end only
             for number, (line, mark) in enumerate(event.lines, 1):
                 if line.strip():
-                    self._take(Event(line, event.name, mark), unfinished and number == len(event.lines))
+                    self._take_event(Event(line, event.name, mark), unfinished and number == len(event.lines))
         elif isinstance(value, dict):
             self._take_object(value, event)
         elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):

@@ -19,7 +19,7 @@ _ABORT_REASONS = frozenset(
 )
 
 
-class Delta(msgspec.Struct):
+class Delta(msgspec.Struct, gc=False):
     """What one chunk may bring. The usual fields have their types; whatever else came is looked at with care."""
 
     content: str | None = None
@@ -116,11 +116,11 @@ class Pieces:
         return bool(self.content or self.reasoning or self.refusal or self.arguments or self.answered)
 
     def drop_repeats(self) -> bool:
-        """True: the server sent all text so far in every chunk, or the whole answer again in the last; now it is once."""
+        """True: the server sent all text so far in every chunk, or the whole answer again in the last; now once."""
         texts = self.content
         if len(texts) < MANY_CHUNKS:
             return False
-        if len(texts[-1]) > len(texts[0]) and all(map(str.startswith, texts[1:], texts)):
+        if all(map(str.startswith, texts[1:], texts)) and len(set(texts)) >= MANY_CHUNKS:
             self.content = [texts[-1]]
             return True
         before = "".join(texts[:-1])

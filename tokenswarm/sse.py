@@ -55,21 +55,28 @@ class EventParser:
 
     def feed(self, data: bytes, mark: int) -> list[Event]:
         """Events completed by `data`. Raises LineTooLong."""
+        one = self.one_event(data)
+        return self._feed_lines(data, mark) if one is None else [Event(one, None, mark)]
+
+    def one_event(self, data: bytes) -> bytes | None:
+        """The data of the event that `data` is, if it is just one, of one line, with nothing left over: nearly every
+        read. Else None, and nothing has happened: `feed` it.
+        """
         end = len(data) - 2
-        if (  # nearly every read: one event, one line, nothing left over
-            data[:6] == b"data: "
-            and data.find(b"\n") == end
+        if (
+            data.find(b"\n") == end
+            and end > 6
+            and data.startswith(b"data: ")
+            and data.endswith(b"\n\n")
             and not self._tail
             and not self._data
             and self._name is None
-            and end < self._limit
-            and data[end:] == b"\n\n"
             and b"\r" not in data
-            and end > 6
+            and end < self._limit
         ):
             self._first_line = self._skip_lf = False
-            return [Event(data[6:end], None, mark)]
-        return self._feed_lines(data, mark)
+            return data[6:end]
+        return None
 
     def close(self) -> list[Event]:
         """The last event, where the stream ended without its blank line. Its mark is that of the last read."""

@@ -6,6 +6,8 @@ import msgspec
 
 from tokenswarm.loose_json import count
 
+TEXTLESS_END_TOKENS = 2  # counted after the last text: a stop token, bytes of a character that was never finished
+
 
 class Usage(msgspec.Struct):
     """Token counts as the server told them; None where it did not."""
@@ -19,10 +21,17 @@ class Usage(msgspec.Struct):
         """The last non-null value of each count is the one that counts; never a sum."""
         if not later.prompt_tokens and not later.completion_tokens:
             return  # zeros after real counts: a placeholder
-        for name in self.__struct_fields__:
-            value = getattr(later, name)
-            if value is not None:
-                setattr(self, name, value)
+        if later.prompt_tokens is not None:
+            self.prompt_tokens = later.prompt_tokens
+        if later.completion_tokens is not None:
+            self.completion_tokens = later.completion_tokens
+        if later.reasoning_tokens is not None:
+            self.reasoning_tokens = later.reasoning_tokens
+        if later.cached_tokens is not None:
+            self.cached_tokens = later.cached_tokens
+
+
+_PLAIN = {"prompt_tokens", "completion_tokens", "total_tokens", "completion_tokens_details", "prompt_tokens_details"}
 
 
 def read_usage(told: Any) -> Usage | None:
@@ -31,6 +40,10 @@ def read_usage(told: Any) -> Usage | None:
         return None
     output_details = told.get("completion_tokens_details") or told.get("output_tokens_details")
     prompt_details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
+    prompt, output = told.get("prompt_tokens"), told.get("completion_tokens")
+    plain = not (output_details or prompt_details) and _PLAIN.issuperset(told)
+    if plain and type(prompt) is int and type(output) is int and prompt >= 0 <= output:
+        return Usage(prompt, output)  # as running usage comes, on every chunk
     reasoning = count(output_details, "reasoning_tokens")
     cached = count(prompt_details, "cached_tokens")
     if cached is None:  # Moonshot, DeepSeek, Anthropic
@@ -52,7 +65,8 @@ def chunk_tokens(running: list[int | None], total: int | None) -> list[int] | No
     told = [tokens for tokens in running if tokens is not None]
     if not told or len(told) < len(running):
         return None
-    if len(told) > 1 and sum(told) == total and min(told) > 0:
-        return told
     steps = [later - earlier for earlier, later in zip([0, *told], told, strict=False)]
-    return steps if min(steps) >= 0 and (len(told) == 1 or told[-1] > told[0]) else None
+    grows = min(steps) >= 0 and (len(told) == 1 or told[-1] > told[0])
+    if grows and (total is None or total - told[-1] <= TEXTLESS_END_TOKENS or sum(told) != total):
+        return steps
+    return told if sum(told) == total and min(told) > 0 else None

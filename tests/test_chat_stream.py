@@ -1,0 +1,697 @@
+"""What servers send, and what an answer is made of: captured streams, dialects, odd types, cuts anywhere."""
+
+import gzip
+import itertools
+import json
+import pathlib
+import random
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import brotli
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokenswarm.cautions import cautions
+from tokenswarm.chat_stream import Answer
+from tokenswarm.choice import is_abort
+from tokenswarm.errors import End, classify
+from tokenswarm.record import Caution, ErrorClass, Outcome
+from tokenswarm.sse import LINE_LIMIT_BYTES, LineTooLong
+from tokenswarm.usage import Usage, chunk_tokens
+
+STREAMS = pathlib.Path(__file__).with_name("streams")
+MS = 1_000_000  # ns
+
+
+def read(pieces: Iterable[bytes | str], content_type: str | None = None, encoding: str | None = None) -> Answer:
+    """Mark n for the n-th piece, counted from 1."""
+    answer = Answer(content_type, encoding)
+    for mark, piece in enumerate(pieces, 1):
+        answer.feed(piece.encode() if isinstance(piece, str) else piece, mark)
+    answer.close()
+    return answer
+
+
+def event(value: Any, name: str | None = None) -> str:
+    data = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return (f"event: {name}\n" if name else "") + f"data: {data}\n\n"
+
+
+def chunk(delta: Any, finish: Any = None, index: int = 0, **more: Any) -> str:
+    choice = {"index": index, "delta": delta, "finish_reason": finish}
+    return event({"id": "c-1", "object": "chat.completion.chunk", "choices": [choice], **more})
+
+
+def words(*texts: str) -> list[str]:
+    return [chunk({"content": text}) for text in texts]
+
+
+STOP, DONE = chunk({}, "stop"), event("[DONE]")
+
+
+def seen(answer: Answer) -> dict[str, Any]:
+    """Everything of an answer but its marks."""
+    names = (
+        *(
+            "chunk_texts",
+            "running_tokens",
+            "text",
+            "reasoning_text",
+            "tool_arguments",
+            "refusal",
+            "finish_reason",
+            "usage",
+        ),
+        *(
+            "done_seen",
+            "error",
+            "malformed_events",
+            "comments",
+            "replacement_chars",
+            "streamed",
+            "is_html",
+            "body_head",
+        ),
+        *("chat_chunks", "other_events", "cumulative", "output_bytes", "chunk_tokens", "unreadable"),
+    )
+    return {**{name: getattr(answer, name) for name in names}, "chunks": len(answer.chunk_marks)}
+
+
+# ---- captured streams ----
+
+CAPTURED = {  # file: (chunks, completion tokens, finish_reason, done, outcome, class)
+    "die_direct.sse": (127, None, None, False, Outcome.FAILED, ErrorClass.CONNECTION_RESET),
+    "litellm_llamacpp_stream_usage.sse": (32, 32, "length", True, Outcome.OK, None),
+    "litellm_mock_stream_usage.sse": (49, 34, "stop", True, Outcome.OK, None),
+    "llamacpppython_conc00.sse": (0, None, None, True, Outcome.EMPTY, ErrorClass.EMPTY_RESPONSE),
+    "llamacpppython_stream_usage.sse": (32, None, "length", True, Outcome.OK, None),
+    "transformers_stream_usage.sse": (30, 32, "length", False, Outcome.OK, None),
+    "transformers_unknown_param.sse": (0, None, None, False, Outcome.FAILED, ErrorClass.UNSUPPORTED_PARAMETER),
+    "vllm_200_instream_503.sse": (0, None, None, True, Outcome.FAILED, ErrorClass.OVERLOADED),
+    "vllm_admission_rejected.txt": (0, None, None, False, Outcome.FAILED, ErrorClass.OVERLOADED),
+    "vllm_chat.sse": (6, 6, "length", True, Outcome.OK, None),
+    "vllm_continuous_usage.sse": (2, 3, "length", True, Outcome.OK, None),
+    "vllm_stream_usage.sse": (32, 32, "length", True, Outcome.OK, None),
+    "xllamacpp_stream_usage.sse": (32, 32, "length", True, Outcome.OK, None),
+}
+
+
+def captured(name: str) -> tuple[int, bytes]:
+    """(status, body): some files begin with the response head."""
+    raw = (STREAMS / name).read_bytes()
+    if raw.startswith(b"HTTP/1.1 "):
+        head, _, body = raw.replace(b"\r\n", b"\n").partition(b"\n\n")
+        return int(head[9:12]), body
+    return (422 if name == "transformers_unknown_param.sse" else 200), raw
+
+
+def test_every_captured_stream_is_listed() -> None:
+    assert {path.name for path in STREAMS.iterdir()} == set(CAPTURED)
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_captured_stream(name: str) -> None:
+    status, body = captured(name)
+    chunks, tokens, finish, done, outcome, error_class = CAPTURED[name]
+    whole = read([body])
+    assert len(whole.chunk_marks) == chunks
+    assert (whole.usage.completion_tokens if whole.usage else None) == tokens
+    assert (whole.finish_reason, whole.done_seen) == (finish, done)
+    verdict = classify(End.RESET if name == "die_direct.sse" else End.COMPLETE, status, whole, None)
+    assert (verdict.outcome, verdict.error_class) == (outcome, error_class)
+    assert whole.malformed_events == 0
+
+    assert seen(read(body[i : i + 1] for i in range(len(body)))) == seen(whole)
+    for seed in range(5):
+        edges = sorted(random.Random(seed).sample(range(len(body)), k=min(20, len(body) - 1)))
+        assert seen(read(body[a:b] for a, b in zip([0, *edges], [*edges, len(body)], strict=True))) == seen(whole)
+
+
+def test_running_usage_of_a_captured_stream() -> None:
+    answer = read([captured("vllm_continuous_usage.sse")[1]])
+    assert answer.running_tokens == [1, 2]
+    assert answer.chunk_tokens == [1, 1]
+    assert answer.usage == Usage(68, 3)
+
+
+# ---- what is output ----
+
+OUTPUT = [
+    ({"content": "a"}, "a"),
+    ({"content": " "}, " "),
+    ({"role": "assistant", "content": "a"}, "a"),
+    ({"reasoning_content": "r"}, "r"),
+    ({"reasoning": "r", "reasoning_content": "r"}, "r"),
+    ({"content": None, "reasoning": "r", "reasoning_details": [{"type": "reasoning.text", "text": "r"}]}, "r"),
+    ({"reasoning_details": [{"type": "reasoning.text", "text": "r"}]}, "r"),
+    ({"content": "a", "reasoning_content": "r"}, "ra"),
+    ({"tool_calls": [{"index": 0, "id": "t1", "function": {"name": "look", "arguments": ""}}]}, "look"),
+    ({"tool_calls": [{"index": 0, "id": "t1", "function": {"name": None, "arguments": None}}]}, ""),
+    ({"tool_calls": [{"index": 0, "function": {"arguments": '{"q"'}}]}, '{"q"'),
+    ({"tool_calls": [{"function": {"name": "f", "arguments": {"q": 1}}}]}, 'f{"q": 1}'),
+    ({"function_call": {"name": "f", "arguments": "{}"}}, "f{}"),
+    ({"refusal": "I cannot"}, "I cannot"),
+    ({"audio": {"id": "a1", "data": "UklG"}}, "UklG"),
+    ({"audio": {"transcript": "hello"}}, "hello"),
+    ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
+    ({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}, "hm"),
+    ({"content": {"text": "a"}}, "a"),
+    ({"content": 5}, "5"),
+    ({"content": "a", "tool_calls": None, "annotations": [], "refusal": None}, "a"),
+]
+
+
+@pytest.mark.parametrize(("delta", "text"), OUTPUT)
+def test_output(delta: dict[str, Any], text: str) -> None:
+    answer = read([chunk({"role": "assistant", "content": ""}), chunk(delta), STOP, DONE])
+    assert (answer.chunk_marks, answer.chunk_texts) == ([2], [text])
+    assert answer.has_output
+
+
+NO_OUTPUT = [
+    chunk({"role": "assistant"}),
+    chunk({"role": "assistant", "content": ""}),
+    chunk({"role": "assistant", "content": None, "refusal": None, "tool_calls": None}),
+    chunk({"content": "", "reasoning_content": None, "tool_calls": []}),
+    chunk({"tool_calls": [{"index": 0, "type": "function", "function": {"arguments": ""}}]}),
+    chunk({"content": []}),
+    chunk({"audio": {"id": "a1", "expires_at": 1}}),
+    chunk({}),
+    chunk(None),
+    event({"choices": None}),
+    event({"choices": []}),
+    event({"choices": [None]}),
+    event({"choices": [{}]}),
+    event({"choices": [], "usage": None}),
+    event({"id": "", "object": "", "choices": [], "prompt_filter_results": [{"prompt_index": 0}]}),
+    event({"choices": [{"index": 0, "content_filter_results": {}, "finish_reason": None}]}),
+    event({"type": "ping"}, "ping"),
+    event("{}"),
+    event("null"),
+    "data:\n\n",
+    ": OPENROUTER PROCESSING\n\n",
+    "retry: 3000\n\n",
+    "id: 7\n\n",
+    "unknown-field: x\n\n",
+]
+
+
+@pytest.mark.parametrize("event_text", NO_OUTPUT)
+def test_no_output(event_text: str) -> None:
+    answer = read([event_text, *words("a", "b"), event_text, STOP, event_text, DONE])
+    assert (answer.chunk_marks, answer.text, answer.finish_reason) == ([2, 3], "ab", "stop")
+    assert (answer.malformed_events, answer.error) == (0, None)
+    assert classify(End.COMPLETE, 200, answer, None).outcome is Outcome.OK
+
+
+def test_text_and_finish_share_a_chunk() -> None:
+    answer = read([*words("x"), chunk({"content": "y"}, "length"), DONE])
+    assert (answer.text, answer.finish_reason, answer.chunk_marks) == ("xy", "length", [1, 2])
+
+
+def test_choices_interleaved() -> None:
+    stream = [chunk({"content": t}, index=i) for i, t in [(1, "b"), (0, "a"), (1, "B"), (0, "A")]]
+    answer = read([*stream, chunk({}, "stop", 0), chunk({}, "length", 1), DONE])
+    assert answer.texts == {0: "aA", 1: "bB"}
+    assert (answer.text, answer.finish_reason, len(answer.chunk_marks)) == ("aA", "stop", 4)
+    aborted = read([*stream, chunk({}, "stop", 0), chunk({}, "abort", 1), DONE])
+    assert aborted.aborted
+
+
+def test_first_answer_comes_after_reasoning() -> None:
+    answer = read([chunk({"reasoning": "hm"}), chunk({"tool_calls": [{"id": "t"}]}), *words("It"), STOP, DONE])
+    assert (answer.chunk_marks, answer.first_answer_mark) == ([1, 2, 3], 3)
+    assert (answer.text, answer.reasoning_text) == ("It", "hm")
+
+
+def test_legacy_completion_stream() -> None:
+    texts = [event({"object": "text_completion", "choices": [{"index": 0, "text": t, "finish_reason": f}]})
+             for t, f in [("a", None), (" b", None), ("", "stop")]]  # fmt: skip
+    answer = read([*texts, DONE])
+    assert (answer.text, answer.chunk_marks, answer.finish_reason, answer.first_answer_mark) == (
+        "a b",
+        [1, 2],
+        "stop",
+        1,
+    )
+
+
+def test_tool_calls_are_put_together_call_by_call() -> None:
+    def call(index: int, **function: str) -> str:
+        return chunk({"tool_calls": [{"index": index, "function": function}]})
+
+    answer = read(
+        [call(0, name="f", arguments='{"a"'), call(1, name="g", arguments="{}"), call(0, arguments=":1}"), DONE]
+    )
+    assert answer.tool_arguments == '{"a":1}{}'
+
+
+def test_a_whole_message_in_one_event() -> None:
+    message = {"choices": [{"index": 0, "message": {"content": "All at once"}, "finish_reason": "stop"}]}
+    answer = read([event(message), DONE])
+    assert (answer.text, answer.chunk_marks, answer.streamed) == ("All at once", [1], True)
+    repeated = read([*words("All"), event({"choices": [{"index": 0, "message": {"content": "All"}}]}), DONE])
+    assert (repeated.text, repeated.chunk_marks) == ("All", [1])
+
+
+# ---- [DONE], separators, marks ----
+
+
+@pytest.mark.parametrize("done", ["[DONE]", " [DONE] ", '"[DONE]"', "[done]"])
+def test_done_in_any_spelling(done: str) -> None:
+    answer = read([*words("a"), STOP, event(done), *words("after"), "garbage\n", b"\x00\xff"])
+    assert (answer.done_seen, answer.text, answer.chunk_marks) == (True, "a", [1])
+    assert read([*words("a"), STOP, "data: [DONE]"]).done_seen
+
+
+def test_usage_after_done_counts() -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2}
+    assert read([*words("a"), STOP, DONE, event({"choices": [], "usage": usage})]).usage == Usage(1, 2)
+
+
+def test_events_that_one_line_end_separates() -> None:
+    lines = [text.replace("\n\n", "\n") for text in (*words("a", "b"), STOP, DONE)]
+    answer = read(lines)
+    assert (answer.text, answer.chunk_marks, answer.done_seen, answer.malformed_events) == ("ab", [1, 2], True, 0)
+    assert seen(read(["".join(lines)])) == seen(answer)
+
+
+def test_one_json_over_several_data_lines() -> None:
+    answer = read(['data: {"choices":\ndata: [{"index":0,\ndata: "delta":{"content":"a"}}]}\n\n', DONE])
+    assert (answer.text, answer.malformed_events) == ("a", 0)
+
+
+def test_a_prefix_put_twice() -> None:
+    assert read(["data: " + words("a")[0], STOP, "data: data: [DONE]\n\n"]).text == "a"
+
+
+def test_a_chunk_that_was_cut_off_is_not_malformed() -> None:
+    answer = read([*words("This"), words("is")[0][:30]])
+    assert (answer.text, answer.malformed_events) == ("This", 0)
+    assert classify(End.COMPLETE, 200, answer, None).error_class is ErrorClass.STREAM_TRUNCATED
+
+
+# ---- usage ----
+
+USAGES = [
+    ({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}, Usage(5, 2)),
+    ({"input_tokens": 5, "output_tokens": 2}, Usage(5, 2)),
+    ({"prompt_tokens": "5", "completion_tokens": 2.0}, Usage(5, 2)),
+    ({"prompt_tokens": 5, "completion_tokens": 2, "completion_tokens_details": None}, Usage(5, 2)),
+    (
+        {"prompt_tokens": 5, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 1}},
+        Usage(5, 2, 1),
+    ),
+    (
+        {"prompt_tokens": 5, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 0}},
+        Usage(5, 2, 0),
+    ),
+    ({"prompt_tokens": 5, "completion_tokens": 2, "reasoning_tokens": 1}, Usage(5, 2, 1)),
+    ({"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(5, 2, None, 4)),
+    ({"prompt_tokens": 5, "completion_tokens": 2, "prompt_cache_hit_tokens": 4}, Usage(5, 2, None, 4)),
+    ({"prompt_tokens": -1, "completion_tokens": None}, None),
+    ({"prompt_tokens": True, "completion_tokens": "many"}, None),
+    ({}, None),
+    (None, None),
+    ([1], None),
+]
+
+
+@pytest.mark.parametrize(("told", "usage"), USAGES)
+@pytest.mark.parametrize("place", ["own", "empty delta", "finish", "x_groq"])
+def test_usage_wherever_it_rides(told: Any, usage: Usage | None, place: str) -> None:
+    rides = {
+        "own": [STOP, event({"choices": [], "usage": told})],
+        "empty delta": [STOP, chunk({}, usage=told)],
+        "finish": [chunk({"role": "assistant", "content": None}, "stop", usage=told)],
+        "x_groq": [chunk({}, "stop", x_groq={"id": "r", "usage": told})],
+    }
+    answer = read([*words("a", "b"), *rides[place], chunk({}, usage=None), DONE])
+    assert answer.usage == usage
+    assert (answer.chunk_marks, answer.finish_reason, answer.malformed_events) == ([1, 2], "stop", 0)
+
+
+def test_zeros_are_a_placeholder() -> None:
+    zero = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    told = {"prompt_tokens": 3, "completion_tokens": 2}
+    answer = read([*words("a", "b"), chunk({}, "stop", usage=told), event({"choices": [], "usage": zero}), DONE])
+    assert answer.usage == Usage(3, 2)
+    only_zero = read([*words("a", "b"), chunk({}, "stop", usage=zero), DONE])
+    assert only_zero.usage is not None
+    assert only_zero.usage.completion_tokens is None
+    assert Caution.USAGE_MISSING in warned(only_zero)
+
+
+@pytest.mark.parametrize(
+    ("running", "total", "tokens"),
+    [
+        ([1, 2, 3], 3, [1, 1, 1]),
+        ([1, 3, 6], 6, [1, 2, 3]),
+        ([2, 2, 4], 5, [2, 0, 2]),
+        ([1, 2], 3, [1, 1]),  # the last token had no text
+        ([1, 1, 2, 2], 6, [1, 1, 2, 2]),
+        ([1, 1, 1], 3, [1, 1, 1]),  # per chunk, not running
+        ([1, 2, 1], 4, [1, 2, 1]),
+        ([3, 2, 1], 9, None),
+        ([5, 5, 5], 5, None),
+        ([1, None, 3], 3, None),
+        ([4], 4, [4]),
+        ([], None, None),
+    ],
+)
+def test_tokens_of_each_chunk(running: list[int | None], total: int | None, tokens: list[int] | None) -> None:
+    assert chunk_tokens(running, total) == tokens
+
+
+# ---- one body instead of a stream ----
+
+BODY = {
+    "id": "c-1",
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "All at once"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 6, "completion_tokens": 3},
+}
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream", None])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_one_json_body(content_type: str | None, indent: int | None) -> None:
+    text = json.dumps(BODY, indent=indent)
+    for pieces in ([text], list(text), ["\n ", text, "\n"]):
+        answer = read(pieces, content_type)
+        assert (answer.streamed, answer.text, answer.finish_reason) == (False, "All at once", "stop")
+        assert (answer.usage, answer.chunk_marks, answer.first_answer_mark) == (Usage(6, 3), [], None)
+        assert classify(End.COMPLETE, 200, answer, None).outcome is Outcome.OK
+        assert Caution.NOT_STREAMED in warned(answer)
+
+
+def test_an_empty_json_body_is_empty() -> None:
+    body = {**BODY, "choices": [{"index": 0, "message": {"content": ""}, "finish_reason": "stop"}]}
+    assert classify(End.COMPLETE, 200, read([json.dumps(body)]), None).outcome is Outcome.EMPTY
+
+
+def test_a_stream_under_a_lying_content_type() -> None:
+    assert read([*words("a"), STOP, DONE], "application/json").text == "a"
+    assert read(["\ufeff", *words("a"), STOP, DONE], "text/plain").text == "a"
+
+
+@pytest.mark.parametrize("page", ["<html><body>x</body></html>", "<!DOCTYPE html>\n<p>x", "\n<!-- c --><html>x"])
+def test_a_page(page: str) -> None:
+    answer = read([page], "text/html")
+    assert answer.is_html
+    assert classify(End.COMPLETE, 200, answer, None).error_class is ErrorClass.MALFORMED_STREAM
+
+
+def test_a_body_without_end_is_refused() -> None:
+    answer = Answer()
+    answer.feed(b"{", 0)
+    piece = b" " * (1 << 20)
+    for _ in range(LINE_LIMIT_BYTES // len(piece) - 1):
+        answer.feed(piece, 0)
+    with pytest.raises(LineTooLong):
+        answer.feed(piece + b" ", 0)
+
+
+# ---- content-encoding ----
+
+
+def deflate(data: bytes, wbits: int) -> bytes:
+    squeezer = zlib.compressobj(wbits=wbits)
+    return squeezer.compress(data) + squeezer.flush()
+
+
+ENCODED = [
+    ("gzip", gzip.compress),
+    ("x-gzip", lambda data: gzip.compress(data[:99]) + gzip.compress(data[99:])),
+    (None, gzip.compress),  # nobody said so
+    ("deflate", lambda data: deflate(data, 15)),
+    ("deflate", lambda data: deflate(data, -15)),
+    ("br", brotli.compress),
+]
+
+
+@pytest.mark.parametrize(("encoding", "squeeze"), ENCODED)
+def test_encoded_streams(encoding: str | None, squeeze: Any) -> None:
+    data = squeeze("".join([*words(*"déjà vu"), STOP, DONE]).encode())
+    for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
+        answer = read(pieces, "text/event-stream", encoding)
+        assert (answer.text, answer.done_seen, answer.unreadable) == ("déjà vu", True, None)
+        assert Caution.COMPRESSED_STREAM in warned(answer)
+
+
+def test_each_flush_of_an_encoded_stream_has_its_own_mark() -> None:
+    squeezer = zlib.compressobj(wbits=31)
+    reads = [squeezer.compress(text.encode()) + squeezer.flush(zlib.Z_SYNC_FLUSH) for text in (*words("a", "b"), DONE)]
+    assert read(reads, None, "gzip").chunk_marks == [1, 2]
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip", "deflate", "br"])
+def test_a_plain_body_whose_encoding_lies(encoding: str) -> None:
+    answer = read([*words("a"), STOP, DONE], None, encoding)
+    assert (answer.text, answer.compressed) == ("a", False)
+
+
+@pytest.mark.parametrize(("encoding", "data"), [("zstd", b"\x28\xb5\x2f\xfd"), ("gzip", b"\x1f\x8b\x00broken!")])
+def test_what_cannot_be_decoded_says_so(encoding: str, data: bytes) -> None:
+    verdict = classify(End.COMPLETE, 200, read([data, data], None, encoding), None)
+    assert verdict.error_class is ErrorClass.MALFORMED_STREAM
+    assert encoding in (verdict.detail or "")
+
+
+# ---- odd text ----
+
+
+def test_bytes_that_are_no_utf8() -> None:
+    answer = read([chunk({"content": "d\xe9j\xe0"}).encode("latin-1"), STOP, DONE])
+    assert (answer.text, answer.replacement_chars, answer.malformed_events) == ("d�j�", 2, 0)
+    assert Caution.REPLACEMENT_CHARS in warned(answer)
+
+
+def test_surrogate_halves_in_two_chunks() -> None:
+    halves = [words("x")[0].replace('"x"', half) for half in ('"\\ud83c"', '"\\udf88"')]
+    answer = read([*halves, STOP, DONE])
+    assert (answer.text, answer.replacement_chars) == ("🎈", 0)
+    assert answer.chunk_texts == ["�", "�"]
+    assert read([halves[0], STOP, DONE]).text == "�"
+
+
+def test_raw_control_characters_in_json() -> None:
+    assert read([words("x")[0].replace('"x"', '"a\tb"'), STOP, DONE]).text == "a\tb"
+
+
+def test_text_is_never_interpreted() -> None:
+    said = 'data: {"error": {"message": "rate limit"}}\n\n<script>[DONE] error: 503 overloaded</script>'
+    answer = read([*words(said, "[DONE]", "error"), STOP, DONE])
+    assert (answer.text, answer.error) == (said + "[DONE]error", None)
+    assert classify(End.COMPLETE, 200, answer, None).outcome is Outcome.OK
+
+
+def test_garbage_between_good_events() -> None:
+    answer = read([*words("a"), event("{broken"), event("[1]"), event('"text"'), event("7"), *words("b"), STOP, DONE])
+    assert (answer.text, answer.malformed_events) == ("ab", 4)
+    assert classify(End.COMPLETE, 200, answer, None).outcome is Outcome.OK
+    assert Caution.MALFORMED_EVENT in warned(answer)
+    assert Caution.MALFORMED_EVENT in warned(read([*words("a"), "what is this?\n", STOP, DONE]))
+
+
+# ---- repeats ----
+
+
+def test_every_chunk_repeats_the_text_so_far() -> None:
+    answer = read([*words("The", "The cat", "The cat sat"), STOP, DONE])
+    assert (answer.text, answer.cumulative, len(answer.chunk_marks)) == ("The cat sat", True, 3)
+    assert Caution.CUMULATIVE_CHUNK in warned(answer)
+
+
+def test_the_last_chunk_repeats_the_answer() -> None:
+    answer = read([*words("The", " cat", " sat"), chunk({"content": "The cat sat"}, "stop"), DONE])
+    assert (answer.text, answer.cumulative) == ("The cat sat", True)
+
+
+@pytest.mark.parametrize(
+    "texts", [["a", "a", "a"], ["ha", "ha", "haha"], ["1", "10", "2"], ["a", "ab"], [" ", "  ", " "]]
+)
+def test_words_that_only_look_like_repeats(texts: list[str]) -> None:
+    answer = read([*words(*texts), STOP, DONE])
+    assert (answer.text, answer.cumulative) == ("".join(texts), False)
+
+
+# ---- never crash ----
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+DELTA_KEYS = st.sampled_from(
+    [
+        "content",
+        "reasoning",
+        "reasoning_content",
+        "tool_calls",
+        "function_call",
+        "refusal",
+        "audio",
+        "images",
+        "thinking",
+    ]
+)
+KEYS = st.sampled_from(
+    ["choices", "usage", "error", "object", "x_groq", "detail", "message", "code", "base_resp", "type"]
+)
+CHOICE = st.fixed_dictionaries(
+    {},
+    optional={
+        "delta": JSON | st.dictionaries(DELTA_KEYS, JSON),
+        "message": JSON | st.dictionaries(DELTA_KEYS, JSON),
+        "index": JSON,
+        "finish_reason": JSON,
+        "error": JSON,
+        "text": JSON,
+    },
+)
+OBJECT = st.fixed_dictionaries({}, optional={"choices": st.lists(CHOICE | JSON, max_size=3)}) | st.dictionaries(
+    KEYS, JSON
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(OBJECT | JSON, max_size=4), st.booleans(), st.sampled_from([200, 400, 503]))
+def test_no_json_makes_it_crash(objects: list[Any], in_events: bool, status: int) -> None:
+    texts = [json.dumps(obj) for obj in objects]
+    answer = read([event(text) for text in texts] if in_events else texts)
+    verdict = classify(End.COMPLETE, status, answer, None)
+    assert (verdict.outcome is Outcome.OK) <= (status == 200)
+    json.dumps([answer.text, answer.chunk_texts, answer.finish_reason, verdict.detail]).encode()
+    assert len(answer.chunk_marks) == len(answer.chunk_texts) == len(answer.running_tokens)
+    warned(answer)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=6), st.sampled_from([None, "gzip", "deflate", "br", "zstd"]))
+def test_no_bytes_make_it_crash(pieces: list[bytes], encoding: str | None) -> None:
+    warned(read(pieces, "text/event-stream", encoding))
+
+
+@pytest.mark.parametrize("bomb", ["[" * 100_000, '{"a":' * 100_000, '{"choices":[{"delta":{"content":' + "[" * 5000])
+def test_deep_json(bomb: str) -> None:
+    read([event(bomb), bomb])
+    read([bomb])
+    depth = 400
+    read([chunk({}).replace("{}", '{"content":' + "[" * depth + "]" * depth + "}")])
+    read([chunk({}).replace("{}", '{"content":' + "9" * 5000 + "}")])
+
+
+@given(
+    st.lists(st.sampled_from([*words("a", "déjà", "🎈"), STOP, DONE, ": c\n\n", event("{"), "junk\n"]), max_size=8),
+    st.lists(st.integers(0, 600), max_size=6),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_any_cut_gives_the_same_answer(parts: list[str], cuts: list[int], newline: str) -> None:
+    data = "".join(parts).replace("\n", newline).encode()
+    edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    pieces = [data[a:b] for a, b in itertools.pairwise(edges)]
+    assert seen(read(pieces)) == seen(read([data]))
+
+
+# ---- cautions ----
+
+
+def warned(answer: Answer, sent_mark: int = 0, **asked: Any) -> tuple[Caution, ...]:
+    known = {"max_tokens": None, "ignore_eos": False, "expected_prompt_tokens": None, "prompt_words": None}
+    return cautions(answer, sent_mark=sent_mark, **{**known, **asked})
+
+
+def timed(marks: list[int], **usage: Any) -> Answer:
+    """One output chunk at each of `marks` (ns)."""
+    answer = Answer()
+    for number, mark in enumerate(marks):
+        answer.feed(words(f"w{number} ")[0].encode(), mark)
+    told = {"prompt_tokens": 10, "completion_tokens": len(marks), **usage}
+    answer.feed((chunk({}, "stop", usage=told) + DONE).encode(), marks[-1])
+    answer.close()
+    return answer
+
+
+def test_a_good_answer_has_no_caution() -> None:
+    assert warned(timed([100 * MS, 120 * MS, 140 * MS, 160 * MS, 180 * MS])) == ()
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ([600 * MS] * 12, True),
+        ([600 * MS + n * 20_000 for n in range(12)], True),  # several segments of one flush
+        ([300 * MS] * 6 + [600 * MS] * 6, True),  # released in bursts
+        ([600 * MS] * 3, False),
+        ([n * 20 * MS for n in range(1, 12)], False),
+        ([1000 * MS + n * 200_000 for n in range(32)], False),  # a fast engine after a long queue
+        ([n * 20 * MS for n in range(1, 12) for _ in range(3)], False),  # three accepted drafts a step
+        ([20 * MS] * 4 + [n * 20 * MS for n in range(2, 12)], False),  # one merged read
+    ],
+)
+def test_buffering(marks: list[int], expected: bool) -> None:
+    assert (Caution.BUFFERING_SUSPECTED in warned(timed(marks))) is expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "tokens", "expected"),
+    [(["a", "b", "c"], 21, True), (["a", "b"], 3, False), (["a"] * 30, 32, False), (["a"] * 49, 34, False)],
+)
+def test_multi_token_chunks(texts: list[str], tokens: int, expected: bool) -> None:
+    answer = timed([n * MS for n in range(1, len(texts) + 1)], completion_tokens=tokens)
+    assert (Caution.MULTI_TOKEN_CHUNKS in warned(answer)) is expected
+
+
+@pytest.mark.parametrize(("tokens", "expected"), [(1, False), (2, False), (3, True), (40, True)])
+def test_single_chunk(tokens: int, expected: bool) -> None:
+    assert (Caution.SINGLE_CHUNK_RESPONSE in warned(timed([MS], completion_tokens=tokens))) is expected
+    assert Caution.SINGLE_CHUNK_RESPONSE in warned(read([*words("A long answer at once."), STOP, DONE]))
+
+
+def test_hidden_reasoning() -> None:
+    details = {"completion_tokens_details": {"reasoning_tokens": 57}}
+    assert Caution.HIDDEN_REASONING in warned(timed([MS, 2 * MS, 3 * MS], completion_tokens=60, **details))
+    assert Caution.HIDDEN_REASONING in warned(timed([MS, 2 * MS, 3 * MS], completion_tokens=900))
+    assert Caution.HIDDEN_REASONING not in warned(timed([n * MS for n in range(60)], completion_tokens=60, **details))
+    usage = {"prompt_tokens": 3, "completion_tokens": 60, **details}
+    for shown in ({"reasoning_content": "hm, let me see " * 20}, {"content": "<think>hm</think>"}):
+        answer = read([chunk(shown), *words("It", " is"), chunk({}, "stop", usage=usage), DONE])
+        assert Caution.HIDDEN_REASONING not in warned(answer)
+
+
+def test_short_output_only_where_the_end_was_to_be_ignored() -> None:
+    answer = timed([MS, 2 * MS, 3 * MS, 4 * MS])
+    assert Caution.SHORT_OUTPUT in warned(answer, max_tokens=16, ignore_eos=True)
+    assert Caution.SHORT_OUTPUT not in warned(answer, max_tokens=16)
+    assert Caution.SHORT_OUTPUT not in warned(answer, max_tokens=4, ignore_eos=True)
+
+
+def test_prompt_truncated() -> None:
+    answer = timed([MS, 2 * MS], prompt_tokens=2050)
+    assert Caution.PROMPT_TRUNCATED in warned(answer, expected_prompt_tokens=7900)
+    assert Caution.PROMPT_TRUNCATED in warned(answer, prompt_words=6000)
+    assert Caution.PROMPT_TRUNCATED not in warned(answer, expected_prompt_tokens=2000)
+    assert Caution.PROMPT_TRUNCATED not in warned(answer, prompt_words=1500)
+    assert Caution.PROMPT_TRUNCATED not in warned(read([*words("a"), STOP, DONE]), expected_prompt_tokens=7900)
+
+
+def test_what_is_missing_is_said() -> None:
+    assert {Caution.USAGE_MISSING, Caution.DONE_MISSING} <= set(warned(read([*words("a"), STOP])))
+    assert Caution.FINISH_REASON_MISSING in warned(read([*words("a"), DONE]))
+
+
+@pytest.mark.parametrize("reason", ["abort", "ERROR", "cancelled", "FINISH_REASON_ERROR", "error: out of memory"])
+def test_abort(reason: str) -> None:
+    assert is_abort(reason)
+    verdict = classify(End.COMPLETE, 200, read([*words("I"), chunk({}, reason), DONE]), None)
+    assert (verdict.outcome, verdict.error_class) == (Outcome.FAILED, ErrorClass.ABORTED)
+
+
+@pytest.mark.parametrize(
+    "reason", ["stop", "length", "tool_calls", "content_filter", "eos_token", "end_turn", "unknown"]
+)
+def test_no_abort(reason: str) -> None:
+    assert classify(End.COMPLETE, 200, read([*words("I"), chunk({}, reason), DONE]), None).outcome is Outcome.OK

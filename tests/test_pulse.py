@@ -110,7 +110,7 @@ def test_rows_come_while_others_run_and_a_last_one_at_the_end(
             gevent.sleep(0.01)
     pulse.close()
     written = rows(tmp_path)
-    assert list(written[0]) == columns(HealthRecord)
+    assert tuple(written[0]) == columns(HealthRecord)
     times = [float(row["at"]) for row in written]
     assert times == sorted(times)
     gevent.sleep(0.03)

@@ -113,5 +113,5 @@ def test_columns_of_a_later_version_are_ignored() -> None:
 def test_the_other_rows_have_their_columns() -> None:
     step = StepRecord(step=1, target_users=5, started_at=1.0)
     assert to_csv(step) == "1,5,1.000000,,\n"
-    assert columns(StepRecord)[:2] == ["step", "target_users"]
+    assert columns(StepRecord)[:2] == ("step", "target_users")
     assert header(HealthRecord).startswith("at,worker,users,")

@@ -34,7 +34,7 @@ _CODE_KEYS = ("code", "status_code", "statusCode", "error_code", "status", "errc
 
 
 def api_error(obj: Mapping[str, Any], bare: bool = False) -> ApiError | None:
-    """The error that a JSON object reports, or None. `bare`: it is known to be one (an error status, `event: error`).
+    """The error that a JSON object reports, or None. `bare`: it stands where an answer should; a message says enough.
 
     Dialects: `{"error": {…}}`, `{"error": "…"}`, `{"object": "error", …}`, `{"type": "error", …}`, `{"detail": …}`,
     `{"errors": [{…}]}`, `{"message": …, "code": …}` and kin.
@@ -51,7 +51,7 @@ def api_error(obj: Mapping[str, Any], bare: bool = False) -> ApiError | None:
     has_message = any(obj.get(key) for key in _MESSAGE_KEYS)
     codes = (obj.get(key) for key in (*_CODE_KEYS, "error_type"))
     coded = any(code not in (None, 0, "0", 200, "200", "", "ok", "success") for code in codes)
-    if told or (has_message and (bare or coded)) or (bare and obj):
+    if told or (has_message and (bare or coded)):
         return _from_value(obj, obj)
     return None
 

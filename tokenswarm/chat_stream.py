@@ -252,9 +252,10 @@ class Answer:
 
     def _take_object(self, obj: dict[str, Any], event: Event) -> None:
         failed = api_error(obj, bare=event.name == "error")
-        if failed is not None:
-            self._fail(failed)
         choices = obj.get("choices")
+        if failed is None and event.name == "error" and not choices:
+            failed = ApiError(raw=event.data.decode("utf-8", "replace"))
+        self._fail(failed)
         if isinstance(choices, dict):
             choices = [choices]
         choices = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
@@ -304,9 +305,10 @@ class Answer:
         choices = obj.get("choices")
         plain = isinstance(choices, list) and any(get(item, "message") or get(item, "text") for item in choices)
         if not plain:
-            failed = api_error(obj, bare=not choices)
-            if failed is not None:
-                self._fail(failed)
+            self._fail(api_error(obj, bare=True))
+            for item in choices if isinstance(choices, list) else []:
+                if get(item, "error"):
+                    self._fail(api_error(item))
         elif not self.chunk_marks:
             self.streamed = False
             self._take_object(obj, Event(b"", None, 0))

@@ -33,7 +33,7 @@ BODY_RULES: Rules = tuple(
         (
             ErrorClass.UNSUPPORTED_PARAMETER,
             (
-                r"extra_forbidden|value_error\.extra|unsupported_(parameter|value)|unknown_parameter|unsupportedparams",
+                r"extra_forbidden|value_error\.extra|unsupported.(parameter|value)|unknown_parameter|unsupportedparams",
                 r"extra (fields?|inputs?) (are |is )?not (permitted|allowed)",
                 r"field not allowed|additional propert(y|ies)\b.{0,80}\bnot allowed",
                 r"(unknown|unexpected|unrecogni[sz]ed|unsupported|invalid|extra) (request |json |body )?"

@@ -27,23 +27,23 @@ class ErrorClass(enum.StrEnum):
     """Why a request is `failed` or `empty`. A closed set, decided in `tokenswarm.errors` and nowhere else."""
 
     CONNECT_FAILED = "connect_failed"  # DNS, refused, TLS, or our own connect limit
-    TIMEOUT_FIRST_TOKEN = "timeout_first_token"  # our own limits, each an option
-    TIMEOUT_STALL = "timeout_stall"
-    TIMEOUT_TOTAL = "timeout_total"
+    TIMEOUT_FIRST_TOKEN = "timeout_first_token"  # no token within our own limit, an option like the next two
+    TIMEOUT_STALL = "timeout_stall"  # no byte for longer than our own limit, in mid answer
+    TIMEOUT_TOTAL = "timeout_total"  # the answer was not complete within our own limit
     CONNECTION_RESET = "connection_reset"  # the transport broke in mid answer
     STREAM_TRUNCATED = "stream_truncated"  # clean end, but neither finish_reason nor [DONE]
     STREAM_ERROR = "stream_error"  # an error object inside a 200 stream
     ABORTED = "aborted"  # the engine gave up: finish_reason abort/error
     MALFORMED_STREAM = "malformed_stream"  # no SSE, JSON or chat chunk where one was needed
     EMPTY_RESPONSE = "empty_response"  # 200 and no output at all
-    RATE_LIMITED = "rate_limited"
-    OVERLOADED = "overloaded"
-    AUTH = "auth"
-    MODEL_NOT_FOUND = "model_not_found"
-    CONTEXT_LENGTH = "context_length"
-    UNSUPPORTED_PARAMETER = "unsupported_parameter"
+    RATE_LIMITED = "rate_limited"  # 429, or a body that says so
+    OVERLOADED = "overloaded"  # 503, or a body that says so, whatever the code
+    AUTH = "auth"  # the key was refused
+    MODEL_NOT_FOUND = "model_not_found"  # the server does not serve the model
+    CONTEXT_LENGTH = "context_length"  # the prompt, or prompt and answer, exceed the model's window
+    UNSUPPORTED_PARAMETER = "unsupported_parameter"  # a field of the request was refused
     GATEWAY_ERROR = "gateway_error"  # a proxy's own page or words
-    GATEWAY_TIMEOUT = "gateway_timeout"
+    GATEWAY_TIMEOUT = "gateway_timeout"  # 504, or a proxy's words for it
     HTTP_ERROR = "http_error"  # any other status
 
 
@@ -89,35 +89,35 @@ class RequestRecord:
     """
 
     request_id: str  # unique in the run
-    worker: str
-    user: str
-    task: str
-    conversation: str | None = None
-    turn: int | None = None
-    prompt_id: str | None = None
+    worker: str  # the process that sent it
+    user: str  # the simulated user that sent it
+    task: str  # the kind of request
+    conversation: str | None = None  # multi-turn only
+    turn: int | None = None  # multi-turn only
+    prompt_id: str | None = None  # which prompt of the workload
     scheduled_at: float | None = None  # open loop only: when it should have been sent
     sent_at: float  # just before the first byte was written to a connected socket (of the attempt, if none was)
     connect_us: int | None = None  # set-up of a NEW connection, before sent_at; None when reused
-    tls_us: int | None = None
+    tls_us: int | None = None  # the TLS handshake of a new connection, also before sent_at
     reconnected: int | None = None  # times a reused connection turned out closed before any byte of an answer
-    headers_us: int | None = None
+    headers_us: int | None = None  # response headers; they are no token
     chunk_us: tuple[int, ...] = ()  # arrival of every output-carrying chunk
     chunk_tokens: tuple[int, ...] | None = None  # tokens per chunk, where the server tells (running usage)
-    first_answer_us: int | None = None  # first chunk of the visible answer
-    ended_us: int | None = None
-    outcome: Outcome
-    error_class: ErrorClass | None = None
-    http_status: int | None = None
-    detail: str | None = None  # the server's or the system's words, on one line, at most DETAIL_LIMIT characters
-    warnings: tuple[Caution, ...] = ()
-    finish_reason: str | None = None
-    max_tokens: int | None = None  # asked for
-    prompt_tokens: int | None = None  # the server's usage, here and below
+    first_answer_us: int | None = None  # first chunk of the visible answer, where reasoning may have come before
+    ended_us: int | None = None  # end of the stream
+    outcome: Outcome  # see Outcomes
+    error_class: ErrorClass | None = None  # why it was not ok; see Outcomes
+    http_status: int | None = None  # empty where no answer came
+    detail: str | None = None  # the server's or the system's words on one line, at most 300 characters
+    warnings: tuple[Caution, ...] = ()  # what to know about it, separated by spaces; see Outcomes
+    finish_reason: str | None = None  # as sent
+    max_tokens: int | None = None  # limit of the answer that was asked for
+    prompt_tokens: int | None = None  # the server's usage
     output_tokens: int | None = None  # usage, or a tokenizer's count: `tokens_from` says which
-    reasoning_tokens: int | None = None
-    cached_tokens: int | None = None
-    tokens_from: TokensFrom | None = None
-    stamp: Stamp | None = None
+    reasoning_tokens: int | None = None  # the server's usage; they are among the output tokens
+    cached_tokens: int | None = None  # the server's usage: prompt tokens found in its prefix cache
+    tokens_from: TokensFrom | None = None  # usage, tokenizer or chunks: who counted the output tokens
+    stamp: Stamp | None = None  # kernel or user: who took the arrival times
     lag_max_us: int | None = None  # largest distance between an arrival and the moment this process read it
     coalesced: int | None = None  # chunks that shared one read with the chunk before
 

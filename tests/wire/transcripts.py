@@ -7,7 +7,7 @@ from typing import Any
 from tokenswarm.record import ErrorClass, Outcome
 
 PATH = pathlib.Path(__file__).with_name("cases.jsonl")
-CASES: list[dict[str, Any]] = [json.loads(line) for line in PATH.read_text("utf-8").splitlines()]
+CASES: list[dict[str, Any]] = [json.loads(line) for line in PATH.read_text("utf-8").split("\n") if line]
 
 
 def answers(case: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -626,6 +626,7 @@ def test_a_good_answer_has_no_caution() -> None:
         ([600 * MS + n * 20_000 for n in range(12)], True),  # several segments of one flush
         ([300 * MS] * 6 + [600 * MS] * 6, True),  # released in bursts
         ([600 * MS] * 3, False),
+        ([10_000 + n * 50_000 for n in range(12)], False),  # nothing was held back: it came at once
         ([n * 20 * MS for n in range(1, 12)], False),
         ([1000 * MS + n * 200_000 for n in range(32)], False),  # a fast engine after a long queue
         ([n * 20 * MS for n in range(1, 12) for _ in range(3)], False),  # three accepted drafts a step

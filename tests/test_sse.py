@@ -31,6 +31,8 @@ CASES = [
     (b"\xef\xbb\xbfdata: a\n\n", [(b"a", None)]),
     (b"data:a\n\ndata:  b\n\n", [(b"a", None), (b" b", None)]),
     (b"data: a\ndata: b\n\n", [(b"a\nb", None)]),
+    (b"data: a\r\ndata: b\r\n\r\n", [(b"a\nb", None)]),
+    (b"data: a\rdata: b\n\n", [(b"a\nb", None)]),
     (b"data: a\ndata\ndata:\n\n", [(b"a\n\n", None)]),
     (b"data\n\ndata:\n\nevent: x\n\n", []),
     (b": ping\n\n:\ndata: a\n: x\n\n", [(b"a", None)]),
@@ -55,6 +57,21 @@ def test_grammar_whole_and_byte_by_byte(stream: bytes, events: list[tuple[bytes,
     assert parse([stream[i : i + 1] for i in range(len(stream))])[0] == events
     for cut in range(len(stream)):
         assert parse([stream[:cut], b"", stream[cut:]])[0] == events
+
+
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        (b"data: a", (b"adata: b", None)),
+        (b"data: a\n", (b"a\nb", None)),
+        (b"event: e\n", (b"b", "e")),
+        (b": comment\n", (b"b", None)),
+        (b"data: a\r", (b"a\nb", None)),
+    ],
+)
+def test_a_read_that_looks_like_one_event_but_continues_another(before: bytes, event: tuple[bytes, str | None]) -> None:
+    assert parse([before, b"data: b\n\n"])[0] == [event]
+    assert parse([before + b"data: b\n\n"])[0] == [event]
 
 
 LINE = st.sampled_from(

@@ -13,7 +13,7 @@ endef
 $(foreach option,$(OPTIONS),$(eval $(call export_option,$(option))))
 
 .DEFAULT_GOAL := help
-.PHONY: help stepload ui report test check format bench clean
+.PHONY: help stepload ui report test check format clean
 .SUFFIXES:
 
 ##@ Measure

@@ -114,13 +114,12 @@ def _log_tail(limit: int = 2000) -> str:
         return ""  # a terminal or a pipe: the words were already seen
 
 
-def _wait_until_told(parent: int) -> None:
-    """Return on SIGTERM, on SIGINT, or once the process `parent` is no longer ours."""
+def _stop_signal() -> threading.Event:
+    """Set by SIGTERM and SIGINT from now on."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    while os.getppid() == parent and not stop.wait(_PARENT_CHECK_S):
-        pass
+    return stop
 
 
 def _healthy(address: str) -> bool:
@@ -132,7 +131,7 @@ def _healthy(address: str) -> bool:
 
 
 def _serve(options: argparse.Namespace, stderr: int) -> int:
-    parent = os.getppid()
+    parent, stop = os.getppid(), _stop_signal()
     params = _params(find_llama(), options)
     try:
         server = find_llama().Server(params)  # returns when the model is loaded and the port open
@@ -144,8 +143,9 @@ def _serve(options: argparse.Namespace, stderr: int) -> int:
         os.write(stderr, f"The demo model does not answer at {server.listening_address}/health.\n".encode())
         return EXIT_NOT_STARTED
     print(f"{LISTENING}{server.listening_address}/v1", flush=True)
-    _wait_until_told(parent)
-    return 0
+    while os.getppid() == parent and not stop.wait(_PARENT_CHECK_S):
+        pass
+    os._exit(0)  # returning would destroy the server, and that waits for every open stream
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -161,6 +161,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    os._exit(code)  # llama.cpp's own shutdown waits for open streams; nothing here needs saving
+    sys.exit(main())

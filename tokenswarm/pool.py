@@ -9,7 +9,7 @@ import collections
 from tokenswarm.collector import Collector, now_ns
 from tokenswarm.connection import Connection
 from tokenswarm.errors import End
-from tokenswarm.exchange import Exchange
+from tokenswarm.exchange import Exchange, Limits
 from tokenswarm.route import ConnectError, Route, connect
 
 
@@ -30,11 +30,11 @@ class Pool:
         """
         exchange.sent_ns = now_ns()  # of the attempt, until a connection has a better one
         try:
-            connection = self._take(route, exchange.limits.connect_s)
+            connection = self._take(route, exchange.limits)
             self._carry_on(connection, exchange)
             if exchange.end is End.RESET and connection.lost_before_answer:
                 exchange.reopen()
-                connection = Connection(route, connect(route, exchange.limits.connect_s), self._collector)
+                connection = self._open(route, exchange.limits)
                 self._carry_on(connection, exchange)
         except ConnectError as error:
             exchange.finish(End.CONNECT_FAILED, now_ns(), str(error))
@@ -54,12 +54,17 @@ class Pool:
             del self.carried[exchange]
         self.give_back(connection)
 
-    def _take(self, route: Route, limit_s: float | None) -> Connection:
+    def _take(self, route: Route, limits: Limits) -> Connection:
         idle = self._idle[route]
         while idle:
             connection = idle.pop()
             if connection.alive():
                 return connection
+        return self._open(route, limits)
+
+    def _open(self, route: Route, limits: Limits) -> Connection:
+        """A new connection. Where connecting has no limit of its own, that of the whole answer holds for it too."""
+        limit_s = limits.total_s if limits.connect_s is None else limits.connect_s
         return Connection(route, connect(route, limit_s), self._collector)
 
     def give_back(self, connection: Connection) -> None:

@@ -1,24 +1,20 @@
 """How a target is reached: its address, a proxy on the way, TLS. Connecting is done here, before any clock of TTFT runs."""
 
-import base64
 import dataclasses
 import socket as socket_constants
 import ssl
 import urllib.parse
-import urllib.request
 
 import gevent
-from gevent import socket
+from gevent import monkey, socket
 
 from tokenswarm.collector import PlainSocket, now_ns, stamp_arrivals
+from tokenswarm.proxy import ConnectError, Proxy, join, open_tunnel, proxy_for
 from tokenswarm.target import Target
-from tokenswarm.usage_error import UsageError
 
-PROXY_ANSWER_BYTES = 16384
+__all__ = ["ConnectError", "Connected", "Route", "Tls", "connect", "route_to"]
 
-
-class ConnectError(UsageError):
-    """No connection: DNS, refused, time-out, proxy or TLS. The message is for people."""
+_getaddrinfo = monkey.get_original("socket", "getaddrinfo")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,53 +30,64 @@ class Tls:
         """Raises ConnectError where a file cannot be used."""
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
-            if self.client_cert:
-                context.load_cert_chain(self.client_cert, self.client_key)
         except (OSError, ssl.SSLError) as error:
-            files = ", ".join(name for name in (self.ca_file, self.client_cert, self.client_key) if name)
-            raise ConnectError(f"the TLS files cannot be used ({files}): {error}") from None
+            raise ConnectError(
+                f"--ca-file {self.ca_file} cannot be used: {_words(error)}. Give certificates in PEM."
+            ) from None
+        if self.client_cert:
+            try:
+                context.load_cert_chain(
+                    self.client_cert, self.client_key, password=lambda: b""
+                )  # never ask at the terminal
+            except (OSError, ssl.SSLError, ValueError) as error:
+                files = f"--client-cert {self.client_cert}" + (
+                    f" --client-key {self.client_key}" if self.client_key else ""
+                )
+                raise ConnectError(
+                    f"{files} cannot be used: {_words(error)}. Give a certificate and its key, not encrypted, in PEM."
+                ) from None
         if not self.verify:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
         context.set_alpn_protocols(["http/1.1"])
         return context
 
 
+def _words(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "it holds no PEM").replace("_", " ").lower()
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Route:
-    """One way to one server. `proxy` is the address of an HTTP proxy; `tunnel` says that it is asked to CONNECT."""
+    """One way to one server. With TLS `proxy` is asked for a tunnel, without it is handed the requests."""
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
     unix_socket: str | None = None
-    proxy: tuple[str, int] | None = None
-    proxy_auth: str | None = dataclasses.field(default=None, repr=False)
+    proxy: Proxy | None = None
 
     @property
     def absolute_form(self) -> bool:
         """Whether requests name the whole URL (plain http through a proxy)."""
         return self.proxy is not None and self.tls is None
 
+    @property
+    def shown(self) -> str:
+        """Where it leads, for people."""
+        return self.unix_socket or join(self.host, self.port)
+
 
 def route_to(target: Target, tls: Tls, environment_proxies: bool = True) -> Route:
-    """The route to `target`; proxies come from the usual environment variables (HTTP_PROXY, HTTPS_PROXY, NO_PROXY)."""
+    """The route to `target`; proxies come from the usual environment variables. Raises ConnectError."""
     parts = urllib.parse.urlsplit(target.base_url)
     host, secure = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
-    context = tls.context() if secure else None
-    if target.unix_socket or not environment_proxies or urllib.request.proxy_bypass(host):
-        return Route(host, port, context, target.unix_socket)
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    if not proxy or host in ("localhost", "::1") or host.startswith("127."):
-        return Route(host, port, context)
-    address = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    if address.scheme != "http" or not address.hostname:
-        raise ConnectError(f"the proxy for {host} is no http:// proxy; set NO_PROXY={host} or another proxy")
-    auth = None
-    if address.username is not None:
-        pair = f"{urllib.parse.unquote(address.username)}:{urllib.parse.unquote(address.password or '')}"
-        auth = "Basic " + base64.b64encode(pair.encode()).decode("ascii")
-    return Route(host, port, context, None, (address.hostname, address.port or 80), auth)
+    through = environment_proxies and target.unix_socket is None
+    proxy = proxy_for(parts.scheme, host, port) if through else None
+    return Route(host, port, tls.context() if secure else None, target.unix_socket, proxy)
 
 
 @dataclasses.dataclass(slots=True)
@@ -95,45 +102,43 @@ class Connected:
     outgoing: ssl.MemoryBIO | None = None
 
 
-def _dial(route: Route) -> socket.socket:
+def _addresses(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
+    """(family, address) of `host`. A number needs no resolver, and so no thread of its pool."""
+    kind = socket_constants.SOCK_STREAM
+    try:
+        found = _getaddrinfo(host, port, type=kind, flags=socket_constants.AI_NUMERICHOST)
+    except socket_constants.gaierror:
+        found = socket.getaddrinfo(host, port, type=kind)
+    return [(info[0], info[4]) for info in found]
+
+
+def _dial(route: Route, limit_s: float | None) -> socket.socket:
+    """A socket connected to the first address that answers. Each but the last has its share of the time only."""
     if route.unix_socket:
-        family = socket_constants.AF_UNIX
-        addresses = [(family, route.unix_socket)]
-    else:
-        host, port = route.proxy or (route.host, route.port)
-        found = socket.getaddrinfo(host, port, type=socket_constants.SOCK_STREAM)
-        addresses = [(info[0], info[4]) for info in found]
-    problem: OSError | None = None
-    for family, address in addresses:
-        sock = socket.socket(family, socket_constants.SOCK_STREAM)
+        return _dial_one(socket_constants.AF_UNIX, route.unix_socket, None)
+    host, port = (route.proxy.host, route.proxy.port) if route.proxy else (route.host, route.port)
+    addresses = _addresses(host, port)
+    for left in range(len(addresses), 1, -1):
         try:
-            if family != socket_constants.AF_UNIX:
-                sock.setsockopt(socket_constants.IPPROTO_TCP, socket_constants.TCP_NODELAY, 1)
-            stamp_arrivals(sock)
-            sock.connect(address)
-            return sock
-        except OSError as error:
-            sock.close()
-            problem = error
-        except BaseException:  # our own limit, or a stop
-            sock.close()
-            raise
-    raise problem or OSError(f"no address for {route.host}")
+            return _dial_one(*addresses[-left], None if limit_s is None else limit_s / len(addresses))
+        except OSError:
+            continue
+    return _dial_one(*addresses[-1], None)
 
 
-def _ask_proxy(sock: socket.socket, route: Route) -> None:
-    where = f"[{route.host}]:{route.port}" if ":" in route.host else f"{route.host}:{route.port}"
-    auth = f"Proxy-Authorization: {route.proxy_auth}\r\n" if route.proxy_auth else ""
-    sock.sendall(f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n{auth}\r\n".encode("latin-1"))
-    answer = b""
-    while b"\r\n\r\n" not in answer and len(answer) < PROXY_ANSWER_BYTES:
-        data = sock.recv(1)  # to the last byte of the head and not beyond: what follows belongs to TLS
-        if not data:
-            break
-        answer += data
-    status = answer.split(b"\r\n", 1)[0].decode("latin-1")
-    if status.split()[1:2] != ["200"]:
-        raise ConnectError(f"the proxy refused a tunnel to {where}: {status or 'it closed the connection'}")
+def _dial_one(family: int, address: str | tuple[str, int], limit_s: float | None) -> socket.socket:
+    sock = socket.socket(family, socket_constants.SOCK_STREAM)
+    try:
+        if family != socket_constants.AF_UNIX:
+            sock.setsockopt(socket_constants.IPPROTO_TCP, socket_constants.TCP_NODELAY, 1)
+        stamp_arrivals(sock)
+        sock.settimeout(limit_s)
+        sock.connect(address)
+        sock.settimeout(None)
+        return sock
+    except BaseException:  # a failure, our own limit, or a stop
+        sock.close()
+        raise
 
 
 def _shake_hands(sock: socket.socket, route: Route, connected: Connected) -> None:
@@ -147,8 +152,12 @@ def _shake_hands(sock: socket.socket, route: Route, connected: Connected) -> Non
             sock.sendall(outgoing.read())
             data = sock.recv(65536)
             if not data:
-                raise ConnectError("the server closed the connection during the TLS handshake") from None
+                raise ConnectError(f"{route.shown} closed the connection during the TLS handshake") from None
             incoming.write(data)
+        except ssl.SSLError:
+            if outgoing.pending:
+                sock.sendall(outgoing.read())  # the alert: the server may say why in its log
+            raise
         else:
             break
     if outgoing.pending:
@@ -158,32 +167,54 @@ def _shake_hands(sock: socket.socket, route: Route, connected: Connected) -> Non
 
 def connect(route: Route, limit_s: float | None) -> Connected:
     """A new connection over `route` within `limit_s` seconds. Blocks only this greenlet. Raises ConnectError."""
-    where = route.unix_socket or f"{route.host}:{route.port}"
     sock = None
     started = now_ns()
+    limit = gevent.Timeout(limit_s)
     try:
-        with gevent.Timeout(limit_s):
-            sock = _dial(route)
+        with limit:
+            sock = _dial(route, limit_s)
             connected = Connected(sock, (now_ns() - started) // 1000)
             if route.tls is not None:
                 shaking = now_ns()
                 if route.proxy is not None:
-                    _ask_proxy(sock, route)
+                    open_tunnel(sock, route.proxy, route.host, route.port)
                 _shake_hands(sock, route, connected)
                 connected.tls_us = (now_ns() - shaking) // 1000
     except BaseException as error:
         if sock is not None:
             sock.close()
-        if isinstance(error, gevent.Timeout):
-            raise ConnectError(f"no connection to {where} within {limit_s:g} s") from None
-        if isinstance(error, ssl.SSLCertVerificationError):
-            raise ConnectError(f"the certificate of {where} is not trusted: {error.verify_message}") from None
-        if isinstance(error, ssl.SSLError):
-            raise ConnectError(f"TLS with {where} failed: {error.reason or error}") from None
-        if isinstance(error, OSError):
-            raise ConnectError(f"no connection to {where}: {error.strerror or error}") from None
-        raise
+        if error is limit:
+            raise ConnectError(f"no connection to {_way(route)} within {limit_s:g} s") from None
+        told = _told(route, error)
+        if told is None:
+            raise
+        raise ConnectError(told) from None
     plain = PlainSocket(sock.family, sock.type, sock.proto, fileno=sock.detach())
     plain.setblocking(False)
     connected.sock = plain
     return connected
+
+
+def _way(route: Route) -> str:
+    return route.shown + (f" through the proxy {route.proxy.shown}" if route.proxy is not None else "")
+
+
+def _told(route: Route, error: BaseException) -> str | None:
+    """What went wrong, in words; None where it was no failure of the connection (or is one in words already)."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {route.shown} is not trusted: {error.verify_message}. Name its CA with --ca-file, or use "
+            "--insecure on a test rig"
+        )
+    if isinstance(error, ssl.SSLError):
+        hint = "; does the server speak plain http there?" if error.reason in _NOT_TLS else ""
+        return f"TLS with {route.shown} failed: {(error.reason or str(error)).replace('_', ' ').lower()}{hint}"
+    if isinstance(error, socket_constants.gaierror):
+        host = route.proxy.host if route.proxy is not None else route.host
+        return f"the name '{host}' cannot be resolved: {error.strerror or error}"
+    if isinstance(error, OSError | UnicodeError):
+        return f"no connection to {_way(route)}: {getattr(error, 'strerror', None) or error}"
+    return None
+
+
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")

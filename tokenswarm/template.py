@@ -13,6 +13,8 @@ import httpx2
 import msgspec
 import openai
 
+from tokenswarm.exchange import Limits
+from tokenswarm.route import Route
 from tokenswarm.target import Target
 from tokenswarm.transport import NO_KEY, request_head
 
@@ -20,11 +22,16 @@ Message = Mapping[str, Any]
 
 
 def sdk(
-    target: Target, transport: httpx2.BaseTransport, api_key: str | None, headers: Mapping[str, str]
+    target: Target,
+    transport: httpx2.BaseTransport,
+    api_key: str | None,
+    headers: Mapping[str, str],
+    limits: Limits,
 ) -> openai.OpenAI:
     """An openai client for `target` over `transport`. It never retries: a hidden retry is a lie.
 
-    Without a key no Authorization header is sent, but for credentials in the target's URL.
+    Without a key no Authorization header is sent, but for credentials in the target's URL. Its time limits, unless a call
+    has its own: `limits.connect_s`, and `limits.first_token_s` between two arrivals.
     """
     defaults = dict(headers)
     if target.userinfo is not None and not api_key:
@@ -34,7 +41,8 @@ def sdk(
         base_url=target.base_url,
         default_query=dict(target.query) or None,
         default_headers=defaults,
-        http_client=httpx2.Client(transport=transport, timeout=None),
+        timeout=httpx2.Timeout(limits.first_token_s, connect=limits.connect_s),
+        http_client=httpx2.Client(transport=transport),
         max_retries=0,
     )
 
@@ -71,17 +79,17 @@ def make_template(
     target: Target,
     parameters: Mapping[str, Any],
     *,
+    route: Route,
     api_key: str | None,
     headers: Mapping[str, str],
     fresh: bool = False,
-    absolute_form: bool = False,
 ) -> Template:
     """The template of `chat.completions.create(**parameters)`; extra body fields go in as `extra_body`."""
     caught = _Caught()
-    client = sdk(target, caught, api_key, headers)
+    client = sdk(target, caught, api_key, headers, Limits())
     client.chat.completions.with_raw_response.create(messages=[{"role": "user", "content": ""}], **parameters)
     request = caught.request
     assert request is not None
     body = msgspec.json.decode(request.content)
     del body["messages"]
-    return Template(request_head(request, fresh=fresh, absolute_form=absolute_form), body)
+    return Template(request_head(request, route, fresh=fresh), body)

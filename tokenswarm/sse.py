@@ -34,7 +34,19 @@ class LineTooLong(ValueError):
 class EventParser:
     """An incremental parser: `feed` every read, `close` at the end. Memory is bounded by the limits."""
 
-    __slots__ = ("_data", "_first_line", "_limit", "_mark", "_name", "_size", "_skip_lf", "_stray", "_tail", "comments")
+    __slots__ = (
+        "_between",
+        "_data",
+        "_first_line",
+        "_limit",
+        "_mark",
+        "_name",
+        "_size",
+        "_skip_lf",
+        "_stray",
+        "_tail",
+        "comments",
+    )
 
     def __init__(self, limit_bytes: int = LINE_LIMIT_BYTES) -> None:
         self.comments = 0
@@ -45,6 +57,7 @@ class EventParser:
         self._name: str | None = None
         self._mark = 0
         self._first_line = True
+        self._between = False  # nothing of an event has come yet, and the first line is over
         self._skip_lf = False  # the last read ended in CR: a LF that comes first now belongs to it
         self._stray = bytearray()
 
@@ -62,20 +75,10 @@ class EventParser:
         """The data of the event that `data` is, if it is just one, of one line, with nothing left over: nearly every
         read. Else None, and nothing has happened: `feed` it.
         """
-        end = len(data) - 2
-        if (
-            data.find(b"\n") == end
-            and end > 6
-            and data.startswith(b"data: ")
-            and data.endswith(b"\n\n")
-            and not self._tail
-            and not self._data
-            and self._name is None
-            and b"\r" not in data
-            and end < self._limit
-        ):
-            self._first_line = self._skip_lf = False
-            return data[6:end]
+        if self._between and data[:6] == b"data: " and data[-2:] == b"\n\n":
+            line = data[6:-2]
+            if line and 10 not in line and 13 not in line and len(line) < self._limit:  # neither LF nor CR
+                return line
         return None
 
     def close(self) -> list[Event]:
@@ -107,6 +110,7 @@ class EventParser:
             self._take_line(line, mark, events)
         self._tail += unfinished
         self._check(len(self._tail))
+        self._between = not (self._tail or self._data or self._skip_lf) and self._name is None
         return events
 
     def _take_line(self, line: bytes, mark: int, events: list[Event]) -> None:

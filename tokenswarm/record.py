@@ -7,7 +7,6 @@ Files are UTF-8 with "\\n" line ends and a decimal point; a row is one physical 
 
 import dataclasses
 import enum
-import functools
 import unicodedata
 
 SCHEMA = 1
@@ -153,10 +152,14 @@ class HealthRecord:
 Row = RequestRecord | StepRecord | HealthRecord
 
 
-@functools.cache
+_COLUMNS: dict[type[Row], tuple[str, ...]] = {
+    kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in (RequestRecord, StepRecord, HealthRecord)
+}
+
+
 def columns(kind: type[Row]) -> tuple[str, ...]:
     """Column names of a record type, in file order."""
-    return tuple(field.name for field in dataclasses.fields(kind))
+    return _COLUMNS[kind]
 
 
 def one_line(text: str, limit: int = DETAIL_LIMIT) -> str:

@@ -60,6 +60,7 @@ def judge(
 ) -> pd.DataFrame:
     """`summary` with verdict and reasons after the step's load. Frames as of `steady`, `summary` and `load`."""
     impossible = impossible_rows(requests, chunks)
+    health = _of_load(health, steps)
     verdicts, reasons = [], []
     for step, row in zip(steps.itertuples(), summary.to_dict("records"), strict=True):
         findings = list(
@@ -74,6 +75,12 @@ def judge(
     judged.insert(after, names.VERDICT, verdicts)
     judged.insert(after + 1, names.REASONS, reasons)
     return judged
+
+
+def _of_load(health: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """`health` without processes that were done before the first step, such as the preflight."""
+    last_us = health.groupby("worker").us.transform("max")
+    return health[last_us >= steps.started_us.min()]
 
 
 def impossible_rows(requests: pd.DataFrame, chunks: Chunks) -> np.ndarray:
@@ -121,8 +128,9 @@ def _of_answers(row: dict[str, Any], sent: pd.DataFrame, impossible: np.ndarray)
     count = len(sent)
     answered = row[names.outcome_count(Outcome.OK)]
     if answered == 0:
-        failed = count - row[names.outcome_count(Outcome.CANCELLED)]
-        yield Verdict.INVALID, f"no request was answered: {failed} of {count} sent have failed"
+        failed, stopped = (row[names.outcome_count(outcome)] for outcome in (Outcome.FAILED, Outcome.CANCELLED))
+        text = f"none of the {count} requests sent in the window was answered ({failed} failed, we stopped {stopped})"
+        yield Verdict.INVALID, text
         return
     elif answered < LEAST_REQUESTS:
         yield Verdict.SUSPECT, f"only {answered} of {count} requests answered: too few for percentiles"

@@ -95,6 +95,10 @@ def test_a_worker_that_fell_silent(tmp_path: Path) -> None:
     assert verdict(tmp_path, sound(), lost) == ("invalid", "worker w2 fell silent 8 s before the window closed")
 
 
+def test_a_preflight_is_no_lost_worker(tmp_path: Path) -> None:
+    assert verdict(tmp_path, sound(), [health(-3, worker="preflight"), *seconds()]) == ("valid", "")
+
+
 def test_most_requests_failed(tmp_path: Path) -> None:
     rows = sound()[:38] + [failed(f"f{i}", 4 + i / 20, 3) for i in range(63)]
     found, reasons = verdict(tmp_path, rows, seconds())
@@ -105,7 +109,7 @@ def test_most_requests_failed(tmp_path: Path) -> None:
 def test_nothing_was_answered(tmp_path: Path) -> None:
     found, reasons = verdict(tmp_path, [failed("a", 1, 3), cancelled("b", 2, 3)], seconds())
     assert found == "invalid"
-    assert "no request was answered: 1 of 2 sent have failed" in reasons
+    assert "none of the 2 requests sent in the window was answered (1 failed, we stopped 1)" in reasons
 
 
 def test_user_stamps_of_a_late_client(tmp_path: Path) -> None:

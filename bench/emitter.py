@@ -1,8 +1,10 @@
-"""An emitter of token streams that writes the truth into each token: `python -m bench.emitter [--rate 100]`.
+"""An emitter of token streams that writes the truth into each token: `python -m bench.emitter [RATE]`.
 
-All streams get their token in the same tick, as from a batching server. A token's content is the CLOCK_REALTIME nanosecond
-just before it was written, followed by a space; the first one is preceded by the nanosecond at which the kernel received
-the request and a colon. Prints `emitter listening on http://127.0.0.1:PORT/v1`. Ends with its standard input.
+The same as `emitter.c`, for where there is no C compiler; it needs about three times the CPU. All streams get their token
+in the same tick, as from a batching server. A token's content is the CLOCK_REALTIME nanosecond just before it was written,
+followed by a space; the first one is preceded by the nanosecond at which the kernel received the request and a colon. One
+write a token; the end of an answer goes with its last token. Prints `emitter listening on http://127.0.0.1:PORT/v1`, ends
+with its standard input, and then prints what it did as one line of JSON.
 """
 
 import argparse
@@ -15,8 +17,15 @@ import sys
 import time
 
 SO_TIMESTAMPNS = 35
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-EVENT = b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"%s "}}]}\n\n'
+HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+# the shape and length of vLLM's chunks
+EVENT = (
+    b'data: {"id":"chatcmpl-8f2b6c0e5d0b4c0f9a7e","object":"chat.completion.chunk","created":1764450000,'
+    b'"model":"bench","choices":[{"index":0,"delta":{%s},"logprobs":null,"finish_reason":%s}]}\n\n'
+)
+SPIN_BELOW_S = 0.001  # a sleep may be late by some 50 µs: shorter ticks are waited for awake
 now_ns = time.time_ns
 
 
@@ -29,98 +38,156 @@ class Stream:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.buffer = b""
         self.unsent = b""
         self.left = 0
-        self.asked = 0
-        self.received_ns = 0
+        self._request = b""
+        self._asked = 0
+        self._received_ns = 0
 
     def readable(self) -> bool:
         """False when the client is gone; a whole request makes `left` positive."""
         try:
-            data, ancillary, _, _ = self.sock.recvmsg(1 << 20, 64)
+            data, ancillary, _, _ = self.sock.recvmsg(1 << 16, 64)
+        except BlockingIOError:
+            return True
         except OSError:
             return False
         if not data:
             return False
         seconds, nanos = struct.unpack("qq", ancillary[0][2]) if ancillary else (0, now_ns())
-        self.received_ns = seconds * 1_000_000_000 + nanos
-        self.buffer += data
-        head, found, rest = self.buffer.partition(b"\r\n\r\n")
+        self._received_ns = seconds * 1_000_000_000 + nanos
+        self._request += data
+        head, found, rest = self._request.partition(b"\r\n\r\n")
         if found:
             lower = head.lower()
             start = lower.find(b"content-length:")
             length = int(lower[start + 15 :].split(b"\r\n", 1)[0]) if start >= 0 else 0
             if len(rest) >= length:
-                self.asked = self.left = int(json.loads(rest[:length]).get("max_tokens", 64))
-                self.buffer = rest[length:]
-                self.write(HEAD)
+                self._asked = self.left = int(json.loads(rest[:length]).get("max_tokens", 64))
+                self._request = b""
+                self._write(HEAD)
         return True
 
-    def write(self, data: bytes) -> None:
+    def emit(self) -> bool:
+        """The next token; False where the client does not read, and its next token is late."""
+        if self.unsent:
+            self.flush()
+            if self.unsent:
+                return False
+        stamp = b'"content":"%d "' % now_ns()
+        if self.left == self._asked:
+            stamp = stamp.replace(b':"', b':"%d:' % self._received_ns)
+        data = http_chunk(EVENT % (stamp, b"null"))
+        self.left -= 1
+        if self.left == 0:
+            usage = {"prompt_tokens": 8, "completion_tokens": self._asked, "total_tokens": 8 + self._asked}
+            last = json.dumps({"choices": [], "usage": usage}, separators=(",", ":")).encode()
+            data += http_chunk(EVENT % (b"", b'"length"') + b"data: %s\n\ndata: [DONE]\n\n" % last) + b"0\r\n\r\n"
+        self._write(data)
+        return True
+
+    def flush(self) -> None:
+        self._write(b"")
+
+    def _write(self, data: bytes) -> None:
         data = self.unsent + data
         try:
             sent = self.sock.send(data)
         except BlockingIOError:
             sent = 0
         except OSError:
-            self.left = 0
-            return
+            self.left, data, sent = 0, b"", 0
         self.unsent = data[sent:]
 
-    def emit(self, many: int) -> None:
-        """The next token, or `many` of them at once."""
-        for _ in range(min(many, self.left)):
-            stamp = b"%d" % now_ns()
-            if self.left == self.asked:
-                stamp = b"%d:%s" % (self.received_ns, stamp)
-            self.left -= 1
-            self.write(http_chunk(EVENT % stamp))
-        if self.left == 0:
-            usage = {"prompt_tokens": 8, "completion_tokens": self.asked, "total_tokens": 8 + self.asked}
-            last = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n'
-            last += b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
-            self.write(http_chunk(last) + b"0\r\n\r\n")
 
+class Emitter:
+    """The listener, its streams, and what was done so far."""
 
-def serve(listener: socket.socket, rate: float) -> None:
-    """Until standard input ends. `rate`: tokens/s of each stream, one tick a token."""
-    poll = select.epoll()
-    poll.register(listener.fileno(), select.EPOLLIN)
-    poll.register(sys.stdin.fileno(), select.EPOLLIN | select.EPOLLHUP)
-    streams: dict[int, Stream] = {}
-    tick_s = 1 / rate
-    due = time.monotonic() + tick_s
-    while True:
-        for fd, _ in poll.poll(max(0.0, due - time.monotonic())):
-            if fd == listener.fileno():
-                sock, _ = listener.accept()
-                sock.setblocking(False)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-                streams[sock.fileno()] = Stream(sock)
-                poll.register(sock.fileno(), select.EPOLLIN)
-            elif fd == sys.stdin.fileno():
-                if not os.read(sys.stdin.fileno(), 1024):
-                    return
-            elif not streams[fd].readable():
-                poll.unregister(fd)
-                streams.pop(fd).sock.close()
-        if time.monotonic() >= due:
-            for stream in streams.values():
-                if stream.left:
-                    stream.emit(1)
-            due = max(due + tick_s, time.monotonic())
+    def __init__(self, rate: float) -> None:
+        self.tokens = self.ticks = self.late_ticks = self.blocked = self.longest_tick_ns = 0
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+        self.listener.setblocking(False)
+        # on the listener, so that first requests are stamped too
+        self.listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self._tick_s = 1 / rate
+        self._streams: dict[int, Stream] = {}
+        self._poll = select.epoll()
+
+    def serve(self) -> None:
+        """Until standard input ends."""
+        for fd in (self.listener.fileno(), sys.stdin.fileno()):
+            self._poll.register(fd, select.EPOLLIN)
+        emitting = False
+        due = time.monotonic() + self._tick_s
+        while True:
+            wait_s = max(0.0, due - time.monotonic())
+            if self._tick_s < SPIN_BELOW_S:
+                wait_s = 0 if emitting else 0.001
+            for fd, _ in self._poll.poll(wait_s):
+                if fd == self.listener.fileno():
+                    self._take_client()
+                elif fd == sys.stdin.fileno():
+                    if not os.read(fd, 1024):
+                        return
+                elif not self._streams[fd].readable():
+                    self._poll.unregister(fd)
+                    self._streams.pop(fd).sock.close()
+            now = time.monotonic()
+            if now < due:
+                continue
+            emitting = self._tick()
+            after = time.monotonic()
+            if emitting:
+                self.ticks += 1
+                self.longest_tick_ns = max(self.longest_tick_ns, int((after - now) * 1e9))
+                self.late_ticks += after >= due + self._tick_s
+            due += self._tick_s
+            if due < after:  # a missed tick is not made up for: no burst that no server sent
+                due = after + self._tick_s
+
+    def _take_client(self) -> None:
+        try:
+            sock, _ = self.listener.accept()
+        except BlockingIOError:
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self._streams[sock.fileno()] = Stream(sock)
+        self._poll.register(sock.fileno(), select.EPOLLIN)
+
+    def _tick(self) -> bool:
+        """A token for every stream that has some left. Whether there was one."""
+        busy = False
+        for stream in self._streams.values():
+            if stream.left:
+                busy = True
+                written = stream.emit()
+                self.tokens += written
+                self.blocked += not written
+            elif stream.unsent:
+                busy = True
+                stream.flush()
+        return busy
+
+    def did(self) -> dict[str, float]:
+        return {
+            "tokens": self.tokens,
+            "ticks": self.ticks,
+            "late_ticks": self.late_ticks,
+            "blocked": self.blocked,
+            "longest_tick_ms": self.longest_tick_ns / 1e6,
+            "cpu_s": time.process_time(),
+        }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Emit token streams with their true send times.")
-    parser.add_argument("--rate", type=float, default=100.0, help="tokens/s of each stream")
-    parser.add_argument("--port", type=int, default=0)
-    options = parser.parse_args()
-    listener = socket.create_server(("127.0.0.1", options.port), backlog=4096)
-    print(f"emitter listening on http://127.0.0.1:{listener.getsockname()[1]}/v1", flush=True)
-    serve(listener, options.rate)
+    parser.add_argument("rate", type=float, nargs="?", default=100.0, help="tokens/s of each stream")
+    emitter = Emitter(parser.parse_args().rate)
+    print(f"emitter listening on http://127.0.0.1:{emitter.listener.getsockname()[1]}/v1", flush=True)
+    emitter.serve()
+    print(json.dumps(emitter.did()), flush=True)
 
 
 if __name__ == "__main__":

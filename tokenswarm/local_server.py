@@ -1,6 +1,7 @@
 """A server on this machine for a load that has no target: started as a process of its own, always stopped."""
 
 import ctypes
+import os
 import re
 import select
 import signal
@@ -8,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 START_LIMIT_S = 90.0
 STOP_LIMIT_S = 10.0
 PR_SET_PDEATHSIG = 1
-UNAVAILABLE = 3  # the demo's exit code where its wheels are not there
-_ADDRESS = re.compile(r"listening on (http://\S+)")
+LOOK_S = 0.2
+_ADDRESS = re.compile(rb"listening on (http://\S+)\n")
 
 
 class ServerUnavailable(Exception):
@@ -30,7 +32,7 @@ def die_with_parent() -> None:
 class LocalServer:
     """A running server and its base URL."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", url: str) -> None:
         self.process = process
         self.url = url
 
@@ -44,22 +46,22 @@ class LocalServer:
             self.process.wait()
 
 
-def serve_model(root: Path) -> LocalServer:
+def serve_model(root: Path, stopped: Callable[[], bool]) -> LocalServer | None:
     """SmolLM2-135M on llama.cpp. Raises ServerUnavailable."""
-    return _start([sys.executable, "-m", "demo.serve", "--port", "0"], root, "the local model")
+    return _start([sys.executable, "-m", "demo.serve", "--port", "0"], root, "The local model", stopped)
 
 
-def serve_simulator(root: Path) -> LocalServer:
+def serve_simulator(root: Path, stopped: Callable[[], bool]) -> LocalServer | None:
     """Raises ServerUnavailable."""
-    return _start([sys.executable, "-m", "simulator", "--port", "0"], root, "the simulator")
+    return _start([sys.executable, "-m", "simulator", "--port", "0"], root, "The simulator", stopped)
 
 
-def _start(command: list[str], root: Path, name: str) -> LocalServer:
+def _start(command: list[str], root: Path, name: str, stopped: Callable[[], bool]) -> LocalServer | None:
+    """None where `stopped` has become true before it was up: then nothing runs."""
     words = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process; a pipe that nobody reads would block it
     process = subprocess.Popen(
         command,
         cwd=root,
-        text=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=words,
@@ -67,19 +69,20 @@ def _start(command: list[str], root: Path, name: str) -> LocalServer:
         preexec_fn=die_with_parent,
     )
     assert process.stdout is not None
+    said = b""
     deadline = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < deadline:
-        readable, _, _ = select.select([process.stdout], [], [], 0.2)
-        if not readable:
-            continue
-        said = process.stdout.readline()
+    while time.monotonic() < deadline and not stopped():
+        readable, _, _ = select.select([process.stdout], [], [], LOOK_S)
+        more = os.read(process.stdout.fileno(), 65536) if readable else None
+        said += more or b""
         found = _ADDRESS.search(said)
         if found:
-            return LocalServer(process, found.group(1))
-        if not said:
+            return LocalServer(process, found.group(1).decode())
+        if more == b"":
             break
-    process.kill()
-    process.wait()
+    LocalServer(process, "").stop()
+    if stopped():
+        return None
     words.seek(0)
     last = words.read().strip().splitlines()[-1:] or [f"it did not start within {START_LIMIT_S:g} s"]
-    raise ServerUnavailable(f"{name[0].upper()}{name[1:]} cannot be served here: {last[0]}")
+    raise ServerUnavailable(f"{name} cannot be served here: {last[0]}")

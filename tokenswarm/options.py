@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +33,19 @@ class RunOptions:
 
 
 def add_run_arguments(parser: Any) -> None:
-    """Everything that shapes the load and the run folder. Values are texts where a form would spoil a type."""
+    """Everything that shapes the load and the run folder. Values are texts: `resolve` says what is wrong with them."""
     add = parser.add_argument
     add("--model", default="", help="model to measure; not needed where the server lists just one")
     add("--steps", default="1,5,20,50", help="users of each step of the staircase, separated by commas")
     add("--step-time", default="10m", help="how long each step is held, from the moment all its users are up")
     add("--warmup", default="30s", help="beginning of each step's hold that is not counted")
-    add("--prompt-tokens", type=int, default=256, metavar="N", help="tokens of each prompt")
-    add("--max-tokens", type=int, default=128, metavar="N", help="limit of each answer in tokens")
+    add("--prompt-tokens", default="256", metavar="N", help="tokens of each prompt")
+    add("--max-tokens", default="128", metavar="N", help="limit of each answer in tokens")
     add("--run-name", default="", metavar="RUN", help="name of the run's folder; the time of its start if empty")
     add("--results", default="results", metavar="DIR", help="where run folders are made")
     add("--tokenizer", default="", help="path or hub id of the model's tokenizer, to make prompts of exact length")
-    add("--seed", type=int, default=1, help="prompts are made from it")
-    add("--chinese-share", type=float, default=0.1, metavar="SHARE", help="share of prompts in Chinese, 0 to 1")
+    add("--seed", default="1", help="prompts are made from it")
+    add("--chinese-share", default="0.1", metavar="SHARE", help="share of prompts in Chinese, 0 to 1")
     add("--save-outputs", action="store_true", help="also keep the text that was received")
     add(
         "--condition",
@@ -65,7 +66,7 @@ def parse_steps(text: str) -> tuple[int, ...]:
     steps = []
     for part in text.split(","):
         word = part.strip()
-        if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= MOST_USERS:
+        if not re.fullmatch("[0-9]{1,9}", word) or not 1 <= int(word) <= MOST_USERS:
             raise UsageError(
                 f"STEPS: '{word}' in '{text}' is no number of users; give whole numbers of 1 or more, like 1,5,20,50"
             )
@@ -80,6 +81,25 @@ def _duration(name: str, text: str) -> float:
         raise UsageError(f"{name}: {error}") from None
 
 
+def _whole(name: str, text: str, *, least: int | None = None) -> int:
+    word = str(text).strip()
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", word):
+        raise UsageError(f"{name}: '{text}' is no whole number")
+    if least is not None and int(word) < least:
+        raise UsageError(f"{name} must be {least} or more, not {word}")
+    return int(word)
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        value = float(str(text))
+    except ValueError:
+        raise UsageError(f"{name}: '{text}' is no number; give a share from 0 to 1") from None
+    if not 0 <= value <= 1:
+        raise UsageError(f"{name} must be between 0 and 1, not {text}")
+    return value
+
+
 def resolve(given: argparse.Namespace) -> RunOptions:
     """The checked options. Raises UsageError with one sentence for the first that cannot be used."""
     steps = parse_steps(given.steps)
@@ -90,23 +110,18 @@ def resolve(given: argparse.Namespace) -> RunOptions:
         raise UsageError(
             f"WARMUP ({given.warmup}) must be shorter than STEP_TIME ({given.step_time}): nothing would be counted"
         )
-    for name, value in (("PROMPT_TOKENS", given.prompt_tokens), ("MAX_TOKENS", given.max_tokens)):
-        if value < 1:
-            raise UsageError(f"{name} must be 1 or more, not {value}")
-    if not 0 <= given.chinese_share <= 1:
-        raise UsageError(f"--chinese-share must be between 0 and 1, not {given.chinese_share:g}")
     return RunOptions(
         model=given.model or None,
         steps=steps,
         step_time_s=step_time_s,
         warmup_s=warmup_s,
-        prompt_tokens=given.prompt_tokens,
-        max_tokens=given.max_tokens,
+        prompt_tokens=_whole("PROMPT_TOKENS", given.prompt_tokens, least=1),
+        max_tokens=_whole("MAX_TOKENS", given.max_tokens, least=1),
         run_name=given.run_name or None,
         results=Path(given.results),
         tokenizer=given.tokenizer or None,
-        seed=given.seed,
-        chinese_share=given.chinese_share,
+        seed=_whole("SEED", given.seed),
+        chinese_share=_share("--chinese-share", given.chinese_share),
         save_outputs=given.save_outputs,
         conditions=dict(_condition(text) for text in given.condition),
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 import sys
 import time
 from argparse import Namespace
@@ -11,26 +12,39 @@ from typing import Any
 import gevent
 
 from tokenswarm import plan as planning
+from tokenswarm.by_hand import StepsByHand
 from tokenswarm.live import Live
+from tokenswarm.options import RunOptions, option_names
 from tokenswarm.plan import Plan, Prepared
 from tokenswarm.progress import FOLLOWED, Phase, Progress, line
 from tokenswarm.record import StepRecord
 from tokenswarm.recorder import Recorder
-from tokenswarm.runfolder import RunFolder, RunInfo, RunState, run_info
+from tokenswarm.rowfile import RecordingError
+from tokenswarm.runfolder import RunFolder, RunFolderError, RunInfo, RunState, run_info
+from tokenswarm.session import Session
 from tokenswarm.staircase import Staircase
 
+Stairs = Staircase | StepsByHand  # what is climbed: its present and last step, and how long it will be held
+
 PROGRESS_EVERY_S = 5.0
+BY_HAND = "by hand"  # stands for a scenario where users were started without one
 CONDITIONS = ("model", "precision", "engine", "engine_version", "launch_arguments", "gpu", "gpu_count", "gpu_memory")
 
 
 class Run:
     """Made when the load starts: nothing is written before. `finish` is to be called once."""
 
-    def __init__(self, prepared: Prepared, given: Namespace, target: str, scenario: str) -> None:
+    def __init__(
+        self, prepared: Prepared, given: Namespace, target: str, scenario: str | None, on_failure: Callable[[], None]
+    ) -> None:
         self.options = prepared.options
         self.live = Live()
         self.state = RunState.RUNNING
-        self.failure: str | None = None  # why rows could not be written
+        self.failure: str | None = None  # why the run is no good: rows could not be written, say
+        self.draining = False
+        self.in_flight: dict[str, int] = {}  # by process with users
+        self.lost_rows: dict[str, int] = {}
+        self._on_failure = on_failure
         self.folder = RunFolder.create(self.options.results, self.options.run_name)
         settings = prepared.findings.settings
         self.plan = Plan(
@@ -46,22 +60,30 @@ class Run:
             run_id=self.folder.run_id,
             started_at=time.time(),
             state=self.state,
-            scenario=scenario,
-            steps=self.options.steps,
-            step_time_s=self.options.step_time_s,
-            warmup_s=self.options.warmup_s,
+            scenario=scenario or BY_HAND,
+            steps=self.options.steps if scenario else (),
+            step_time_s=self.options.step_time_s if scenario else 0.0,
+            warmup_s=self.options.warmup_s if scenario else 0.0,
             target=target,
             model=settings.model,
             conditions=conditions(prepared),
-            options=shown_options(given),
+            options=shown_options(given, self.options),
             seed=self.options.seed,
             versions=planning.versions(),
             host=planning.host_name(),
             cores=os.cpu_count(),
         )
-        self._save()
-        self._record_preflight(prepared)
         self._line: gevent.Greenlet | None = None
+        self._begin(prepared)
+
+    def _begin(self, prepared: Prepared) -> None:
+        """The first files; where the disk takes none of them, no folder is left behind."""
+        try:
+            self._save()
+            self._record_preflight(prepared)
+        except (RecordingError, RunFolderError):
+            shutil.rmtree(self.folder.path, ignore_errors=True)
+            raise
 
     def _save(self) -> None:
         self.folder.write_run(run_info(self._info, self._secrets))
@@ -72,29 +94,45 @@ class Run:
         for reading in prepared.readings:
             recorder.write(reading)
         recorder.close()
+        if recorder.failed is not None:
+            raise recorder.failed
+
+    def fail(self, words: str) -> None:
+        """Something can no longer be recorded. Said once; the load is to be stopped."""
+        if self.failure is None:
+            self.failure = words
+            print(words, file=sys.stderr, flush=True)
+            self._on_failure()
 
     def step_ended(self, record: StepRecord) -> None:
-        self.folder.append_step(record)
+        try:
+            self.folder.append_step(record)
+        except RecordingError as error:
+            self.fail(str(error))
         self.live.begin_step()
 
-    def show_progress(self, staircase: Callable[[], Staircase | None], users: Callable[[], int]) -> None:
+    def show_progress(self, stairs: Callable[[], Stairs | None], users: Callable[[], int]) -> None:
         """Print a line every few seconds until the run is finished."""
-        self._line = gevent.spawn(self._show, staircase, users)
+        self._line = gevent.spawn(self._show, stairs, users)
 
-    def _show(self, staircase: Callable[[], Staircase | None], users: Callable[[], int]) -> None:
+    def _show(self, stairs: Callable[[], Stairs | None], users: Callable[[], int]) -> None:
         while True:
             gevent.sleep(PROGRESS_EVERY_S)
-            stairs = staircase()
-            if stairs is not None and stairs.current is not None:
-                print(line(self._progress(stairs, users()), sys.stdout.encoding), flush=True)
+            present = stairs()
+            progress = self._progress(present, users()) if present is not None else None
+            if progress is not None:
+                print(line(progress, sys.stdout.encoding), flush=True)
 
-    def _progress(self, stairs: Staircase, users: int) -> Progress:
-        step = stairs.current
-        assert step is not None
+    def _progress(self, stairs: Stairs, users: int) -> Progress | None:
+        step = stairs.current or stairs.last
+        if step is None:
+            return None
         left_s = stairs.left_s(time.time())
-        phase = Phase.SPAWNING if left_s is None else Phase.STEADY
+        phase = Phase.SPAWNING if step.settled_at is None else Phase.STEADY
         if left_s is not None and stairs.hold_s - left_s < self.options.warmup_s:
             phase, left_s = Phase.WARMUP, self.options.warmup_s - (stairs.hold_s - left_s)
+        if self.draining or stairs.current is None:
+            phase = Phase.DRAINING
         recent = self.live.recent()
         return Progress(
             phase=phase,
@@ -103,24 +141,54 @@ class Run:
             users=users,
             target_users=step.target_users,
             left_s=left_s,
+            in_flight=sum(self.in_flight.values()) if phase is Phase.DRAINING else None,
             tokens_per_s=recent.tokens_per_s,
             p50_s=recent.quantile_s(FOLLOWED.name, 0.5),
             p95_s=recent.quantile_s(FOLLOWED.name, 0.95),
             ok=self.live.total.ok,
             errors=self.live.total.errors,
+            cancelled=self.live.total.cancelled,
+            lost_rows=sum(self.lost_rows.values()),
         )
 
-    def finish(self, complete: bool, clients: dict[str, dict[str, Any]]) -> None:
-        """Close the folder's files and say in `run.json` how the run ended."""
+    def merge(self, source: str, report: dict[str, Any]) -> None:
+        """Take in what a process with users reports (`report_of`)."""
+        self.live.merge(report["live"])
+        self.in_flight[source] = report["in_flight"]
+        self.lost_rows[source] = report["lost_rows"]
+
+    def finish(self, complete: bool, clients: dict[str, dict[str, Any]], by_hand: StepsByHand | None) -> None:
+        """All files of workers are closed: close ours, and say in `run.json` how the run ended. A full disk raises nothing."""
         if self._line is not None:
             self._line.kill(block=False)
+        try:
+            self.folder.close()
+            self.folder.mend()
+        except (RecordingError, OSError) as error:
+            self.fail(str(error))
         if self.failure is not None:
             self.state = RunState.FAILED
         else:
             self.state = RunState.COMPLETE if complete else RunState.INTERRUPTED
         self._info = dataclasses.replace(self._info, ended_at=time.time(), state=self.state, clients=clients)
-        self._save()
-        self.folder.close()
+        if by_hand is not None:
+            hold_s = by_hand.hold_s
+            self._info = dataclasses.replace(
+                self._info,
+                steps=by_hand.steps,
+                step_time_s=hold_s,
+                warmup_s=self.options.warmup_s if self.options.warmup_s < hold_s else 0.0,
+            )
+        try:
+            self._save()
+        except RecordingError as error:
+            self.fail(str(error))
+            self.state = RunState.FAILED
+
+
+def report_of(session: Session) -> dict[str, Any]:
+    """What a process with users tells the master once a report interval, as plain data."""
+    return {"live": session.snapshot(), "in_flight": len(session.client.pool.carried), "lost_rows": session.lost_rows}
 
 
 def conditions(prepared: Prepared) -> dict[str, Any]:
@@ -138,8 +206,8 @@ def conditions(prepared: Prepared) -> dict[str, Any]:
     return known | options.conditions
 
 
-def shown_options(given: Namespace) -> dict[str, Any]:
+def shown_options(given: Namespace, resolved: RunOptions) -> dict[str, Any]:
     """The options as resolved, those of ours: no environment, no header values."""
-    from tokenswarm.options import option_names
-
-    return {name: value for name, value in vars(given).items() if name in option_names() and name != "header"}
+    numbers = ("prompt_tokens", "max_tokens", "seed", "chinese_share")
+    shown = {name: value for name, value in vars(given).items() if name in option_names() and name != "header"}
+    return shown | {name: getattr(resolved, name) for name in numbers}

@@ -35,6 +35,7 @@ class Session:
         on_recorded: Callable[[RequestRecord], None],
         on_failure: Callable[[RecordingError], None],
     ) -> None:
+        self.worker = worker
         self.save_outputs = options.save_outputs
         self.max_tokens = options.max_tokens
         self.live = Live()
@@ -72,12 +73,34 @@ class Session:
         """Live figures since the last snapshot, for the master or for this process's own progress line."""
         return self.live.snapshot(open_chunks(self.client.digest.open))
 
-    def close(self, limit_s: float = 60.0) -> None:
-        """Record what has ended and close the files."""
+    @property
+    def broken(self) -> Exception | None:
+        """What has ended the reading of answers: a mistake of ours."""
+        try:
+            self.client.digest.check()
+        except Exception as error:
+            return error
+        return None
+
+    @property
+    def lost_rows(self) -> int:
+        """Requests that have ended and have no row."""
+        return self.recorder.lost_rows
+
+    def close(self, limit_s: float = 60.0) -> int:
+        """Record what has ended and close the files. How many requests ended, but could not be read in time.
+
+        Raises what the reading of answers died of, if it did: a mistake of ours.
+        """
         gc.set_threshold(*self._gc_before)
         gc.unfreeze()
         try:
-            self.client.close(limit_s)
+            if not self.client.digest.drain(limit_s):
+                return self.client.digest.backlog
+            return 0
         finally:
-            self.pulse.close()
-            self.recorder.close()
+            try:
+                self.pulse.close()
+                self.client.close(0.0)
+            finally:
+                self.recorder.close()

@@ -10,9 +10,11 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
+from tokenswarm.ctrl_c import CtrlC
 from tokenswarm.local_server import LocalServer, ServerUnavailable, die_with_parent, serve_model, serve_simulator
 from tokenswarm.options import add_arguments, resolve
 from tokenswarm.runfolder import RunFolder, RunFolderError
@@ -22,15 +24,23 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCUSTFILES = "locustfiles/chat.py,scenarios/stepload.py"
 SIMULATOR = "sim"
 # Of the model that is served here: measured to show the whole staircase within a minute and a half on two cores.
-LOCAL = {"step_time": "20s", "warmup": "5s", "prompt_tokens": 64, "max_tokens": 32}
-WRONG_USE, NOT_RECORDED = 2, 4
+LOCAL = {"step_time": "20s", "warmup": "5s", "prompt_tokens": "64", "max_tokens": "32"}
+WRONG_USE, INTERRUPTED, NOT_RECORDED = 2, 3, 4
+IMPATIENT = 3  # this many Ctrl-C, and the load is killed
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong use is one sentence, not a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. --help shows all options.")
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="make stepload",
         description="Drive an LLM server up a staircase of concurrent users and draw latency versus concurrency.",
-        epilog="Each option can also be given to make as a variable: STEPS=1,5,20 STEP_TIME=1m. Others go to Locust as they are.",
+        epilog="Options can also be given to make as variables: STEPS=1,5,20 STEP_TIME=1m. Others go to Locust as they are.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -69,20 +79,22 @@ def with_local_defaults(parser: argparse.ArgumentParser, argv: Sequence[str] | N
     return parser.parse_known_args(argv)[0]
 
 
-def start_server(target: str) -> LocalServer | None:
-    """The server of ours that the load needs, if it needs one; says what it does."""
+def start_server(target: str, stopped: Callable[[], bool]) -> LocalServer | None:
+    """The server of ours that the load needs, if it needs one; says what it does. Raises ServerUnavailable."""
     if target == SIMULATOR:
         print(
             "Starting the simulator on this machine (TARGET=sim): its figures are those of no real model.", flush=True
         )
-        return serve_simulator(ROOT)
+        return serve_simulator(ROOT, stopped)
     if target:
         return None
     try:
-        server = serve_model(ROOT)
+        server = serve_model(ROOT, stopped)
     except ServerUnavailable as reason:
         print(f"{reason}\nThe simulator serves instead: its figures are those of no real model.", flush=True)
-        return serve_simulator(ROOT)
+        return serve_simulator(ROOT, stopped)
+    if server is None:
+        return None
     print(
         "No TARGET was given: a small real model (SmolLM2-135M on llama.cpp, one thread) is served on this machine,\n"
         "with short steps. Measure your own server with: make stepload TARGET=http://host:8000/v1",
@@ -108,25 +120,50 @@ def locust_command(given: argparse.Namespace, host: str, run: str, extra: Sequen
     return command + list(extra)
 
 
-def run_locust(command: list[str]) -> int:
-    """Locust's exit code. In a session of its own, so that Ctrl-C reaches it once, from here, and not each worker too."""
-    child = subprocess.Popen(command, cwd=ROOT, start_new_session=True, preexec_fn=die_with_parent)
+def prepare_child() -> None:
+    """In a child, before exec. Until Locust's loop takes signals, a Ctrl-C waits (it is sent again) and never strikes."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def stop(number: int, _frame: object) -> None:
-        if not getattr(stop, "said", False):
-            stop.said = True  # type: ignore[attr-defined]
-            print("\nStopping: requests in flight are cancelled, what was measured is kept …", flush=True)
+
+def run_locust(command: list[str], stop: CtrlC) -> int:
+    """Locust's exit code. In a session of its own, so that Ctrl-C reaches it once, from here, and not each worker too."""
+    child = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare_child
+    )
+
+    def look() -> None:
+        if stop.count >= IMPATIENT:
+            child.kill()
+        elif stop.count:
             child.send_signal(signal.SIGINT)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        return child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return stop.wait(child, look)
 
 
-def run(argv: Sequence[str] | None) -> int:
+def analyse(folder: Path, stop: CtrlC) -> int:
+    """The analysis' exit code. A Ctrl-C that comes now is for it."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "analysis", "summary", str(folder)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=prepare_child,
+    )
+    before = stop.count
+    code = stop.wait(child, lambda: child.terminate() if stop.count > before else None)
+    if stop.count > before:
+        print(f"The analysis was stopped; make it again with: python -m analysis summary {folder}", file=sys.stderr)
+        return INTERRUPTED
+    return code
+
+
+def say_stopping(count: int) -> None:
+    if count == 1:
+        print("\nStopping: requests in flight are cancelled, what was measured is kept …", flush=True)
+
+
+def run(argv: Sequence[str] | None, stop: CtrlC) -> int:
     parser = arguments()
     given, extra = parser.parse_known_args(argv)
     if given.target in ("", SIMULATOR):
@@ -134,29 +171,32 @@ def run(argv: Sequence[str] | None) -> int:
     options = resolve(given)
     workers(given.workers)
     folder = RunFolder.planned(options.results, options.run_name)
-    server = start_server(given.target)
+    server = start_server(given.target, lambda: stop.count > 0)
     try:
-        code = run_locust(locust_command(given, server.url if server else given.target, folder.name, extra))
+        if stop.count:
+            return INTERRUPTED
+        code = run_locust(locust_command(given, server.url if server else given.target, folder.name, extra), stop)
     finally:
         if server is not None:
             server.stop()
-    if code == WRONG_USE or not folder.is_dir():
-        return code if code > 0 else WRONG_USE
     if code < 0:
         print(f"The load ended by signal {-code}; what was recorded is kept.", file=sys.stderr, flush=True)
         code = NOT_RECORDED
-    analysed = subprocess.run([sys.executable, "-m", "analysis", "summary", str(folder)], cwd=ROOT, check=False)
-    return code or analysed.returncode
+    if not folder.is_dir():
+        return INTERRUPTED if stop.count else code
+    if code == WRONG_USE:  # a folder of that name came from elsewhere in the meantime: it is not ours to analyse
+        return code
+    analysed = analyse(folder, stop)
+    return code or analysed  # what happened to the run says more than what happened to its analysis
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    try:
-        return run(argv)
-    except (UsageError, RunFolderError) as error:
-        print(error, file=sys.stderr)
-        return WRONG_USE
-    except KeyboardInterrupt:
-        return 130
+    with CtrlC(say_stopping) as stop:
+        try:
+            return run(argv, stop)
+        except (UsageError, RunFolderError, ServerUnavailable) as error:
+            print(error, file=sys.stderr)
+            return WRONG_USE
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ class StepShape(LoadTestShape):
     """Steps, hold and warm-up come from the run's options; each finished step is written to the run folder."""
 
     abstract: ClassVar[bool] = True
+    name: ClassVar[str]  # of the scenario, in run.json
     staircase: Staircase | None = None
 
     def tick(self) -> tuple[int, float] | None:
@@ -24,14 +25,18 @@ class StepShape(LoadTestShape):
             self.staircase = Staircase(
                 options.steps, options.step_time_s, lambda record: environment.tokenswarm_run.step_ended(record)
             )
+        elif environment.tokenswarm_run is None:  # it could not begin
+            return None
         users = self.staircase.tick(time.time(), runner.user_count)
         # all at once: the start burst is a cohort of its own in the analysis, and a ramp would only lengthen the step
         return None if users is None else (users, max(users, 1))
 
+    def stop(self) -> None:
+        """Users are about to be stopped: the present step ends now, not after the last of them."""
+        if self.staircase is not None:
+            self.staircase.stop(time.time())
+
     def finish(self) -> bool:
-        """The run is over: end the present step, be ready for the next run. True if every step was held to its end."""
+        """The run is over, be ready for the next one. True if every step was held to its end."""
         staircase, self.staircase = self.staircase, None
-        if staircase is None:
-            return False
-        staircase.stop(time.time())
-        return staircase.complete
+        return staircase is not None and staircase.complete

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 from locust import User, constant
+from locust.exception import StopUser
 
 from tokenswarm.errors import End
 from tokenswarm.exchange import Exchange
@@ -41,8 +42,11 @@ class ChatUser(User):
 
     @property
     def session(self) -> "Session":
-        """What this process's users share: client, workload, recorder."""
-        return self.environment.tokenswarm
+        """What this process's users share: client, workload, recorder. Without it (the run could not begin) the user ends."""
+        session = self.environment.tokenswarm
+        if session is None:
+            raise StopUser
+        return session
 
     def ask(self, *, task: str = "chat") -> "Reading":
         """Send the workload's next prompt; returns at the end of the answer."""

@@ -4,30 +4,35 @@ The master (or the only process) prepares and owns the run; each process with us
 out reaches the workers inside the options that come with Locust's first spawn message.
 """
 
-import logging
-import signal
+import os
 import sys
+import time
 from typing import Any
 
 import gevent
+from gevent.lock import BoundedSemaphore
 
+from tokenswarm import clients, stopping
+from tokenswarm.by_hand import StepsByHand
+from tokenswarm.clients import Clients
+from tokenswarm.early_imports import refuse_early_ssl
 from tokenswarm.metrics import derive
 from tokenswarm.options import add_arguments, resolve
 from tokenswarm.plan import ATTRIBUTE, Plan, prepare
 from tokenswarm.record import Outcome, RequestRecord
 from tokenswarm.rowfile import RecordingError
-from tokenswarm.running import Run
 from tokenswarm.runfolder import RunFolderError, RunState
+from tokenswarm.running import Run, report_of
 from tokenswarm.session import Session
 from tokenswarm.steps import StepShape
+from tokenswarm.stopping import INTERRUPTED, NOT_RECORDED, WRONG_USE
 from tokenswarm.usage_error import UsageError
 
-WRONG_USE, INTERRUPTED, NOT_RECORDED = 2, 3, 4  # exit codes beside 0, measured
 REPORT = "tokenswarm"  # our part of a worker's report
 FAILURE = "tokenswarm_failure"  # a worker's message: its rows cannot be written
-REGISTERED = "_tokenswarm_registered"
+REGISTERED = "_tokenswarm_registered"  # of Locust's events: the process in which that was done
 
-log = logging.getLogger(__name__)
+SAME_CLOCK_S = 0.0  # offset of a process's clock where it runs on the master's machine
 
 
 class RequestFailed(Exception):
@@ -36,14 +41,21 @@ class RequestFailed(Exception):
 
 def register(events: Any) -> None:
     """Hang TokenSwarm on Locust's `events`. Calling it again, from a second locustfile, changes nothing."""
-    if getattr(events, REGISTERED, False):
+    if hasattr(events, REGISTERED):
         return
-    setattr(events, REGISTERED, True)
-    events.init_command_line_parser.add_listener(add_arguments)
+    setattr(events, REGISTERED, os.getpid())
+    events.init_command_line_parser.add_listener(on_parser)
     events.init.add_listener(on_init)
     events.test_start.add_listener(on_test_start)
+    events.test_stopping.add_listener(on_test_stopping)
     events.test_stop.add_listener(on_test_stop)
-    events.quitting.add_listener(on_quitting)
+    events.user_error.add_listener(on_user_error)
+
+
+def on_parser(parser: Any, **_: Any) -> None:
+    """Our options; and what cannot be understood is answered by a sentence, not by three screens of usage."""
+    add_arguments(parser)
+    parser.error = lambda message: stopping.refuse(f"{message[:1].upper()}{message[1:]}. --help shows all options.")
 
 
 def is_worker(environment: Any) -> bool:
@@ -56,90 +68,135 @@ def is_master(environment: Any) -> bool:
 
 def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
     environment.tokenswarm = environment.tokenswarm_run = environment.tokenswarm_prepared = None
-    gevent.signal_handler(signal.SIGINT, interrupted, environment)
+    environment.tokenswarm_by_hand = None
+    environment.tokenswarm_clients = Clients()
+    environment.tokenswarm_closing = BoundedSemaphore()
+    forked_from = getattr(environment.events, REGISTERED)
+    stopping.listen(environment, forked_worker=os.getpid() != forked_from)
+    if os.getpid() != forked_from:
+        stopping.end_with_master(forked_from)
+    environment.events.spawning_complete.add_listener(lambda user_count, **_: settled_by_hand(environment, user_count))
     if is_worker(environment):
         environment.events.report_to_master.add_listener(
             lambda client_id, data: (
-                data.update({REPORT: environment.tokenswarm.snapshot()}) if environment.tokenswarm is not None else None
+                data.update({REPORT: report_of(environment.tokenswarm)}) if environment.tokenswarm is not None else None
             )
         )
+        runner.register_message(clients.CLOSE, lambda environment, msg: environment.runner.stop())
         return
     if is_master(environment):
-        environment.events.worker_report.add_listener(lambda client_id, data: merge_report(environment, data))
+        environment.events.worker_report.add_listener(
+            lambda client_id, data: merge_report(environment, client_id, data)
+        )
         runner.register_message(FAILURE, lambda environment, msg: give_up(environment, str(msg.data)))
+        runner.register_message(
+            clients.MESSAGE, lambda environment, msg: environment.tokenswarm_clients.told(msg.node_id, msg.data)
+        )
     if web_ui is None:
         # before any worker is told to start: a wrong target ends here, with nothing half-written
         try:
+            refuse_early_ssl()
             environment.tokenswarm_prepared = prepare(environment.parsed_options, environment.host)
         except (UsageError, RunFolderError) as error:
-            print(error, file=sys.stderr, flush=True)
-            sys.exit(WRONG_USE)
+            environment.tokenswarm_stopping = True
+            stopping.refuse(error)
         for note in environment.tokenswarm_prepared.findings.notes:
             print(f"note: {note}", file=sys.stderr, flush=True)
-
-
-def interrupted(environment: Any) -> None:
-    """Ctrl-C, as an event of the loop: a KeyboardInterrupt could strike between a read and its booking."""
-    if getattr(environment, "tokenswarm_interrupted", False):
-        return
-    environment.tokenswarm_interrupted = True
-    environment.runner.quit()
-    if environment.web_ui is not None:
-        environment.web_ui.stop()
 
 
 def on_test_start(environment: Any, **_: Any) -> None:
     options = environment.parsed_options
     if is_worker(environment):
-        index = environment.runner.worker_index
-        open_session(environment, Plan.from_dict(getattr(options, ATTRIBUTE)), f"w{index}", index)
+        plan = getattr(options, ATTRIBUTE, None)
+        if plan is not None:  # else the master could not begin
+            index = environment.runner.worker_index
+            open_session(environment, Plan.from_dict(plan), f"w{index}", index)
         return
+    shape = environment.shape_class
+    setattr(options, ATTRIBUTE, None)
+    environment.tokenswarm_clients = Clients()
     try:
         prepared = environment.tokenswarm_prepared or prepare(options, environment.host)
         environment.tokenswarm_prepared = None  # a second run of the web UI may be of another target
-        shape = environment.shape_class
-        scenario = type(shape).__name__ if shape is not None else "by hand"
-        run = environment.tokenswarm_run = Run(prepared, options, environment.host, scenario)
+        run = environment.tokenswarm_run = Run(
+            prepared, options, environment.host, scenario_name(shape), lambda: stop_load(environment)
+        )
     except (UsageError, RunFolderError, RecordingError) as error:
         print(error, file=sys.stderr, flush=True)
-        environment.process_exit_code = WRONG_USE
-        gevent.spawn(environment.runner.quit if environment.web_ui is None else environment.runner.stop)
+        environment.process_exit_code = NOT_RECORDED if isinstance(error, RecordingError) else WRONG_USE
+        stop_load(environment)
         return
+    if shape is None:
+        environment.tokenswarm_by_hand = StepsByHand(time.time(), run.step_ended)
     setattr(options, ATTRIBUTE, run.plan.as_dict())
     if not is_master(environment):
         open_session(environment, run.plan, "w0", 0)
-    run.show_progress(
-        lambda: shape.staircase if isinstance(shape, StepShape) else None, lambda: environment.runner.user_count
-    )
+    run.show_progress(lambda: stairs(environment), lambda: environment.runner.user_count)
+
+
+def scenario_name(shape: Any) -> str | None:
+    """None where users are started by hand."""
+    return None if shape is None else getattr(shape, "name", type(shape).__name__.lower())
+
+
+def stairs(environment: Any) -> Any:
+    """What is climbed: the scenario's staircase, or the steps that somebody makes by hand."""
+    shape = environment.shape_class
+    return shape.staircase if isinstance(shape, StepShape) else environment.tokenswarm_by_hand
+
+
+def settled_by_hand(environment: Any, users: int) -> None:
+    if environment.tokenswarm_by_hand is not None:
+        environment.tokenswarm_by_hand.settled(time.time(), users)
 
 
 def open_session(environment: Any, plan: Plan, worker: str, index: int) -> None:
     options = environment.parsed_options
-    environment.tokenswarm = Session(
-        plan,
-        resolve(options),
-        plan.settings(options, environment.host),
-        worker=worker,
-        worker_index=index,
-        users=lambda: environment.runner.user_count,
-        on_recorded=lambda record: tell_locust(environment, record),
-        on_failure=lambda error: recording_failed(environment, error),
-    )
+    try:
+        session = environment.tokenswarm = Session(
+            plan,
+            resolve(options),
+            plan.settings(options, environment.host),
+            worker=worker,
+            worker_index=index,
+            users=lambda: environment.runner.user_count,
+            on_recorded=lambda record: tell_locust(environment, record),
+            on_failure=lambda error: recording_failed(environment, error),
+        )
+    except (UsageError, RunFolderError, RecordingError) as error:
+        recording_failed(environment, error)
+        return
+    tell_master(environment, worker, None)
     if not is_worker(environment):
-        gevent.spawn(merge_own, environment, environment.tokenswarm)
+        gevent.spawn(merge_own, environment, session)
+
+
+def tell_master(environment: Any, worker: str, rows: int | None) -> None:
+    """That this process records now, or (with `rows`) that its files are closed."""
+    same_machine = not is_worker(environment) or os.getpid() != getattr(environment.events, REGISTERED)
+    told = {
+        "worker": worker,
+        "pid": os.getpid(),
+        "clock_offset_s": SAME_CLOCK_S if same_machine else None,
+        "rows": rows,
+    }
+    if is_worker(environment):
+        environment.runner.send_message(clients.MESSAGE, told)
+    else:
+        environment.tokenswarm_clients.told(worker, told)
 
 
 def merge_own(environment: Any, session: Session) -> None:
     """In a single process the session is its own worker."""
     while environment.tokenswarm is session:
         gevent.sleep(1.0)
-        environment.tokenswarm_run.live.merge(session.snapshot())
+        environment.tokenswarm_run.merge("w0", report_of(session))
 
 
-def merge_report(environment: Any, data: dict[str, Any]) -> None:
+def merge_report(environment: Any, client_id: str, data: dict[str, Any]) -> None:
     report = data.pop(REPORT, None)
     if report is not None and environment.tokenswarm_run is not None:
-        environment.tokenswarm_run.live.merge(report)
+        environment.tokenswarm_run.merge(client_id, report)
 
 
 def tell_locust(environment: Any, record: RequestRecord) -> None:
@@ -158,7 +215,15 @@ def tell_locust(environment: Any, record: RequestRecord) -> None:
     )
 
 
-def recording_failed(environment: Any, error: RecordingError) -> None:
+def on_user_error(user_instance: Any, exception: Exception, **_: Any) -> None:
+    """A task failed. If that is because answers can no longer be read, a load that goes on would measure nothing."""
+    environment = user_instance.environment
+    session = environment.tokenswarm
+    if session is not None and session.broken is not None:
+        recording_failed(environment, session.broken)
+
+
+def recording_failed(environment: Any, error: Exception) -> None:
     """Rows cannot be written: a load that leaves no evidence is stopped."""
     if is_worker(environment):
         environment.runner.send_message(FAILURE, str(error))
@@ -167,34 +232,66 @@ def recording_failed(environment: Any, error: RecordingError) -> None:
 
 
 def give_up(environment: Any, words: str) -> None:
-    run = environment.tokenswarm_run
-    if run is None or run.failure is not None:
-        return
-    run.failure = words
-    print(words, file=sys.stderr, flush=True)
-    gevent.spawn(environment.runner.quit if environment.web_ui is None else environment.runner.stop)
+    if environment.tokenswarm_run is not None:
+        environment.tokenswarm_run.fail(words)
+
+
+def stop_load(environment: Any) -> None:
+    if environment.web_ui is None:
+        stopping.leave(environment, environment.process_exit_code or NOT_RECORDED)
+    else:
+        gevent.spawn(environment.runner.stop)
+
+
+def on_test_stopping(environment: Any, **_: Any) -> None:
+    """The end begins: a signal that comes now changes nothing any more, and the present step is over."""
+    environment.tokenswarm_stopping = environment.web_ui is None
+    if isinstance(environment.shape_class, StepShape) and environment.tokenswarm_run is not None:
+        environment.shape_class.stop()
+    if environment.tokenswarm_by_hand is not None:
+        environment.tokenswarm_by_hand.stop(time.time())
+    if environment.tokenswarm_run is not None:
+        environment.tokenswarm_run.draining = True
 
 
 def on_test_stop(environment: Any, **_: Any) -> None:
-    session, environment.tokenswarm = environment.tokenswarm, None
-    if session is not None:
-        session.close()
-    run, environment.tokenswarm_run = environment.tokenswarm_run, None
-    if run is not None:
-        shape = environment.shape_class
-        environment.tokenswarm_run = run  # the last step is still written to it
-        complete = shape.finish() if isinstance(shape, StepShape) else True
-        environment.tokenswarm_run = None
-        run.finish(complete, clients={})
-        environment.process_exit_code = exit_code(run.state)
+    with environment.tokenswarm_closing:
+        session, environment.tokenswarm = environment.tokenswarm, None
+        if session is not None:
+            close_session(environment, session)
+        run = environment.tokenswarm_run
+        if run is not None:
+            finish(environment, run)
+
+
+def close_session(environment: Any, session: Session) -> None:
+    try:
+        unread = session.close()
+        if unread:
+            recording_failed(
+                environment, RecordingError(f"{unread} answers could not be read in time: they have no row.")
+            )
+    except Exception as error:  # a mistake of ours in reading: the run is not good, but its files are whole
+        recording_failed(environment, error)
+    tell_master(environment, session.worker, session.recorder.rows)
+
+
+def finish(environment: Any, run: Run) -> None:
+    if is_master(environment):
+        environment.tokenswarm_clients.close(environment.runner)
+    if environment.tokenswarm_clients.all_lost:
+        run.fail("All workers were lost before they had closed their files; the rows that they wrote are kept.")
+    by_hand, environment.tokenswarm_by_hand = environment.tokenswarm_by_hand, None
+    shape = environment.shape_class
+    if isinstance(shape, StepShape):
+        complete = shape.finish()
+    else:  # by hand, Ctrl-C is how a load ends unless it was given a time
+        complete = not (environment.tokenswarm_interrupted and environment.parsed_options.run_time)
+    run.finish(complete, environment.tokenswarm_clients.as_dict(), by_hand)
+    environment.tokenswarm_run = None
+    environment.process_exit_code = exit_code(run.state)
 
 
 def exit_code(state: RunState) -> int:
     """0: measured, whatever the server did."""
     return {RunState.COMPLETE: 0, RunState.INTERRUPTED: INTERRUPTED, RunState.FAILED: NOT_RECORDED}[state]
-
-
-def on_quitting(environment: Any, **_: Any) -> None:
-    """A signal may end Locust while users run: stop them first, so that their rows are written."""
-    if environment.tokenswarm is not None or environment.tokenswarm_run is not None:
-        environment.runner.stop()

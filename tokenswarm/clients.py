@@ -1,0 +1,58 @@
+"""What the master knows of the processes with users: who records, who has closed its files, who is lost.
+
+Rows are whole and all there only when every worker has said that its files are closed; before that the run is not over.
+"""
+
+import time
+from typing import Any
+
+import gevent
+
+MESSAGE = "tokenswarm_client"  # a worker's: it records now, or it has closed its files
+CLOSE = "tokenswarm_close"  # the master's: stop your users and close your files
+CLOSE_LIMIT_S = 75.0  # more than a session takes at most to read what has ended
+
+
+class Clients:
+    """Of one run. `told` takes a worker's messages; the other methods are for the end."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, dict[str, Any]] = {}  # Locust's client id → what it told
+        self._closed: dict[str, dict[str, Any]] = {}
+
+    def told(self, client_id: str, told: dict[str, Any]) -> None:
+        if told["rows"] is None:
+            self._open[client_id] = told
+        else:
+            self._open.pop(client_id, None)
+            self._closed[client_id] = told
+
+    def close(self, runner: Any) -> None:
+        """Let every worker close its files; return when all have, or will not any more.
+
+        It is a message of our own: after Locust's `stop` a worker is unknown to the master for a moment, and a `quit` at that
+        moment would not reach it.
+        """
+        for client_id in self._open:
+            runner.send_message(CLOSE, client_id=client_id)
+        deadline_s = time.monotonic() + CLOSE_LIMIT_S
+        while any(_alive(runner, client_id) for client_id in self._open) and time.monotonic() < deadline_s:
+            gevent.sleep(0.05)
+
+    @property
+    def all_lost(self) -> bool:
+        return bool(self._open) and not self._closed
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """Worker → what `run.json` says of it. `lost`: it never said that its files are closed."""
+        both = [(told, True) for told in self._open.values()] + [(told, False) for told in self._closed.values()]
+        return {told["worker"]: {**_without_worker(told), "lost": lost} for told, lost in both}
+
+
+def _without_worker(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if name != "worker"}
+
+
+def _alive(runner: Any, client_id: str) -> bool:
+    node = runner.clients.get(client_id)
+    return node is not None and node.state != "missing"

@@ -1,6 +1,6 @@
 """What others would write: a loop over the openai SDK's stream, or over requests' lines, under gevent, stamping as it goes.
 
-    python -m bench.client_openai TASK        python -m bench.client_requests TASK
+python -m bench.client_openai TASK        python -m bench.client_requests TASK
 """
 
 import time

@@ -17,9 +17,7 @@ import sys
 import time
 
 SO_TIMESTAMPNS = 35
-HEAD = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
-)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
 # the shape and length of vLLM's chunks
 EVENT = (
     b'data: {"id":"chatcmpl-8f2b6c0e5d0b4c0f9a7e","object":"chat.completion.chunk","created":1764450000,'

@@ -55,7 +55,8 @@ class ChatSettings:
 class ChatClient:
     """Sends chat completions and turns each into a record. Make it after the fork, in the process that uses it.
 
-    `on_record` is called once per request, from the digest, with the `Reading` (record, answer, exchange).
+    `on_record` is called once per request, from the digest, with the `Reading` (record, answer, exchange);
+    `on_death` when the digest dies of a mistake of ours: nothing is recorded from then on.
     `openai` is the SDK's own client over the same connections, one per target.
     """
 
@@ -65,13 +66,14 @@ class ChatClient:
         *,
         worker: str,
         on_record: Callable[[Reading], None] = lambda _: None,
+        on_death: Callable[[BaseException], None] = lambda _: None,
         id_prefix: str | None = None,
     ) -> None:
         self.settings = settings
         self.worker = worker
         self.collector = Collector()
         self.pool = Pool(self.collector, fresh=settings.fresh_connections)
-        self.digest = Digest(self.collector, on_record)
+        self.digest = Digest(self.collector, on_record, on_death)
         self.watch = Watch(self.pool, self.digest)
         self._routes: list[tuple[Target, Route]] = [
             (target, route_to(target, settings.tls)) for target in settings.targets

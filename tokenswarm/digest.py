@@ -27,6 +27,10 @@ OPEN_STREAMS_EVERY_S = 0.5
 OPEN_STREAM_ARRIVALS = 32  # fewer than these are left to wait
 
 
+class DigestError(RuntimeError):
+    """Reading answers has ended by a mistake of ours, which is its cause: nothing more can be recorded."""
+
+
 class Reading:
     """An exchange and how far its answer has been read. `record` is there once `recorded` is set."""
 
@@ -83,18 +87,27 @@ class Reading:
 
 
 class Digest:
-    """The queue of finished answers and the greenlet that reads them. `on_record` is called once for each."""
+    """The queue of finished answers and the greenlet that reads them. `on_record` is called once for each.
 
-    def __init__(self, collector: Collector, on_record: Callable[[Reading], None]) -> None:
+    `on_death` is called if the greenlet dies: a mistake of ours in reading or recording.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        on_record: Callable[[Reading], None],
+        on_death: Callable[[BaseException], None] = lambda _: None,
+    ) -> None:
         self.open: set[Reading] = set()
         self._collector = collector
         self._on_record = on_record
+        self._on_death = on_death
         self._finished: collections.deque[Reading] = collections.deque()
         self._wake = Event()
         self._idle = Event()
         self._idle.set()
         self._greenlet = gevent.spawn(self._work)
-        self._greenlet.link_exception(lambda _: self._idle.set())
+        self._greenlet.link_exception(lambda _: self._died())
 
     @property
     def backlog(self) -> int:
@@ -118,9 +131,13 @@ class Digest:
         return drained
 
     def check(self) -> None:
-        """Raise what has ended the digest: a mistake of ours in reading or recording, never the server's."""
+        """Raise DigestError if the digest has died: of a mistake in reading or recording, never of the server's."""
         if self._greenlet.exception is not None:
-            raise self._greenlet.exception
+            raise DigestError("answers cannot be read any more") from self._greenlet.exception
+
+    def _died(self) -> None:
+        self._idle.set()
+        self._on_death(self._greenlet.exception)
 
     def close(self) -> None:
         self._greenlet.kill()

@@ -20,6 +20,12 @@ from tokenswarm.workload import Workload
 GC_THRESHOLDS = (50_000, 20, 1000)  # collections cost milliseconds in which nothing is read: rare ones, of little
 
 
+MISTAKE = (
+    "TokenSwarm made a mistake while reading answers ({error}): the run is stopped, rows so far are kept. "
+    "Please report it with what the server sent (tokenswarm.probe --json shows it)."
+)
+
+
 class Session:
     """Opened at a run's start, in the process and after the fork; closed at its end."""
 
@@ -55,7 +61,13 @@ class Session:
             calibration=plan.calibration,
             chinese_share=options.chinese_share,
         )
-        self.client = ChatClient(settings, worker=worker, on_record=self._record, id_prefix=f"{plan.run_id}-{worker}")
+        self.client = ChatClient(
+            settings,
+            worker=worker,
+            on_record=self._record,
+            on_death=lambda error: on_failure(RecordingError(MISTAKE.format(error=repr(error)))),
+            id_prefix=f"{plan.run_id}-{worker}",
+        )
         self.client.prepare(options.max_tokens)
         self.pulse = Pulse(self.client, self.recorder, users)
         gc.collect()

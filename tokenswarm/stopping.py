@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import gevent
+from gevent.event import Event
 
 WRONG_USE, INTERRUPTED, NOT_RECORDED = 2, 3, 4  # exit codes beside 0, measured
 WORKER_GRACE_S = 10.0
@@ -49,7 +50,7 @@ def on_quitting(environment: Any, **_: Any) -> None:
     """Users are stopped before Locust goes: their rows are written. Called by the main greenlet, or by a SIGTERM."""
     if gevent.getcurrent() is not gevent.get_hub().parent:
         interrupt(environment)
-        raise gevent.GreenletExit  # the rest of Locust's SIGTERM handler is what the main greenlet will do
+        Event().wait()  # for ever: the rest of Locust's SIGTERM handler is what the main greenlet does now
     environment.tokenswarm_stopping = True
     with environment.tokenswarm_closing:  # another greenlet may be closing files just now
         begun = environment.tokenswarm is not None or environment.tokenswarm_run is not None

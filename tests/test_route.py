@@ -67,21 +67,23 @@ def test_tls_with_kernel_stamps_and_a_reused_connection(ca: Authority, cert: Pat
     seen: list[str | None] = []
     context = server_context(cert, version=version)
     context.sni_callback = lambda sock, name, context: seen.append(name)
-    with Scripted(always(STREAM), tls=context) as server:
-        with chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _):
-            first, second = ask(client), ask(client)
-            assert is_ok(first)
-            assert is_ok(second)
-            assert first.stamp is second.stamp is Stamp.KERNEL
-            assert first.tls_us is not None
-            assert first.tls_us > 0
-            assert (second.connect_us, second.tls_us) == (
-                None,
-                None,
-            )  # session tickets came after the handshake: unharmed
-            assert len(server.peers) == 1
-            assert server.peers[0].sock.version() == {VERSIONS[0]: "TLSv1.2", VERSIONS[1]: "TLSv1.3"}[version]
-            assert seen == ["localhost"]
+    with (
+        Scripted(always(STREAM), tls=context) as server,
+        chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _),
+    ):
+        first, second = ask(client), ask(client)
+        assert is_ok(first)
+        assert is_ok(second)
+        assert first.stamp is second.stamp is Stamp.KERNEL
+        assert first.tls_us is not None
+        assert first.tls_us > 0
+        assert (second.connect_us, second.tls_us) == (
+            None,
+            None,
+        )  # session tickets came after the handshake: unharmed
+        assert len(server.peers) == 1
+        assert server.peers[0].sock.version() == {VERSIONS[0]: "TLSv1.2", VERSIONS[1]: "TLSv1.3"}[version]
+        assert seen == ["localhost"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -93,10 +95,12 @@ def test_big_request_and_slow_reader_under_tls(ca: Authority, cert: Path, versio
         assert peer.request() is not None
         peer.send(STREAM)
 
-    with Scripted(script, tls=server_context(cert, version=version)) as server:
-        with chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _):
-            assert is_ok(ask(client, text))
-            assert text.encode() in server.requests[0].body
+    with (
+        Scripted(script, tls=server_context(cert, version=version)) as server,
+        chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _),
+    ):
+        assert is_ok(ask(client, text))
+        assert text.encode() in server.requests[0].body
 
 
 @pytest.mark.parametrize("orderly", [True, False], ids=["close_notify", "bare end"])
@@ -110,11 +114,13 @@ def test_answer_that_ends_with_the_tls_connection(
         if orderly:
             peer.sock.unwrap()
 
-    with Scripted(script, tls=server_context(cert, version=version)) as server:
-        with chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _):
-            record = ask(client)
-            assert is_ok(record)
-            assert len(record.chunk_us) == 1
+    with (
+        Scripted(script, tls=server_context(cert, version=version)) as server,
+        chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _),
+    ):
+        record = ask(client)
+        assert is_ok(record)
+        assert len(record.chunk_us) == 1
 
 
 def test_tls_connection_closed_while_idle_costs_nothing(ca: Authority, cert: Path) -> None:
@@ -123,19 +129,23 @@ def test_tls_connection_closed_while_idle_costs_nothing(ca: Authority, cert: Pat
         peer.send(STREAM)
         peer.sock.unwrap()
 
-    with Scripted(script, tls=server_context(cert)) as server:
-        with chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, records):
-            for _ in range(5):
-                ask(client)
-            assert [record.outcome for record in records] == [Outcome.OK] * 5
-            assert len(server.peers) == 5
+    with (
+        Scripted(script, tls=server_context(cert)) as server,
+        chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, records),
+    ):
+        for _ in range(5):
+            ask(client)
+        assert [record.outcome for record in records] == [Outcome.OK] * 5
+        assert len(server.peers) == 5
 
 
 def test_certificate_of_another_ca(tmp_path: Path, cert: Path) -> None:
     other = Authority(tmp_path, "other")
-    with Scripted(always(STREAM), tls=server_context(cert)) as server:
-        with chatting(server.https, tls=Tls(ca_file=str(other.cert))) as (client, _):
-            record = ask(client)
+    with (
+        Scripted(always(STREAM), tls=server_context(cert)) as server,
+        chatting(server.https, tls=Tls(ca_file=str(other.cert))) as (client, _),
+    ):
+        record = ask(client)
     assert record.error_class is ErrorClass.CONNECT_FAILED
     assert record.detail is not None
     assert f"the certificate of localhost:{server.port} is not trusted" in record.detail
@@ -144,26 +154,32 @@ def test_certificate_of_another_ca(tmp_path: Path, cert: Path) -> None:
 
 
 def test_certificate_of_another_name(ca: Authority) -> None:
-    with Scripted(always(STREAM), tls=server_context(ca.issue("elsewhere", "DNS:elsewhere.example"))) as server:
-        with chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _):
-            record = ask(client)
+    with (
+        Scripted(always(STREAM), tls=server_context(ca.issue("elsewhere", "DNS:elsewhere.example"))) as server,
+        chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _),
+    ):
+        record = ask(client)
     assert "Hostname mismatch" in (record.detail or "")
 
 
 def test_insecure_takes_any_certificate(cert: Path) -> None:
-    with Scripted(always(STREAM), tls=server_context(cert)) as server:
-        with chatting(server.https, tls=Tls(verify=False)) as (client, _):
-            assert is_ok(ask(client))
+    with (
+        Scripted(always(STREAM), tls=server_context(cert)) as server,
+        chatting(server.https, tls=Tls(verify=False)) as (client, _),
+    ):
+        assert is_ok(ask(client))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_client_certificate(ca: Authority, cert: Path, version: ssl.TLSVersion) -> None:
     own = ca.issue("tester")
-    with Scripted(always(STREAM), tls=server_context(cert, version=version, client_ca=ca.cert)) as server:
-        with chatting(server.https, tls=Tls(ca_file=str(ca.cert), client_cert=str(own))) as (client, _):
-            assert is_ok(ask(client))
-            names = dict(pair for entry in server.peers[0].sock.getpeercert()["subject"] for pair in entry)
-            assert names["commonName"] == "tester"
+    with (
+        Scripted(always(STREAM), tls=server_context(cert, version=version, client_ca=ca.cert)) as server,
+        chatting(server.https, tls=Tls(ca_file=str(ca.cert), client_cert=str(own))) as (client, _),
+    ):
+        assert is_ok(ask(client))
+        names = dict(pair for entry in server.peers[0].sock.getpeercert()["subject"] for pair in entry)
+        assert names["commonName"] == "tester"
         with chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, _):
             record = ask(client)
         assert record.error_class is ErrorClass.CONNECT_FAILED, record
@@ -327,10 +343,12 @@ def test_http_proxy_is_handed_whole_urls_and_its_credentials() -> None:
 
 def test_https_through_a_tunnel(ca: Authority, cert: Path) -> None:
     with Scripted(always(STREAM), tls=server_context(cert)) as server, Scripted(forwarding) as proxy:
-        with environment(HTTPS_PROXY=f"http://joe:pw@127.0.0.1:{proxy.port}"):
-            with chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, records):
-                ask(client)
-                ask(client)
+        with (
+            environment(HTTPS_PROXY=f"http://joe:pw@127.0.0.1:{proxy.port}"),
+            chatting(server.https, tls=Tls(ca_file=str(ca.cert))) as (client, records),
+        ):
+            ask(client)
+            ask(client)
         assert [record.outcome for record in records] == [Outcome.OK] * 2
         assert records[0].stamp is Stamp.KERNEL
         assert [request[:2] for request in proxy.requests] == [("CONNECT", f"localhost:{server.port}")]
@@ -356,9 +374,12 @@ def test_proxy_that_refuses_a_tunnel(said: bytes, words: str) -> None:
         peer.head()
         peer.send(said)
 
-    with Scripted(script) as proxy, environment(HTTPS_PROXY=f"127.0.0.1:{proxy.port}"):
-        with chatting("https://localhost") as (client, _):
-            record = ask(client)
+    with (
+        Scripted(script) as proxy,
+        environment(HTTPS_PROXY=f"127.0.0.1:{proxy.port}"),
+        chatting("https://localhost") as (client, _),
+    ):
+        record = ask(client)
     assert record.error_class is ErrorClass.CONNECT_FAILED
     assert f"the proxy 127.0.0.1:{proxy.port} " in (record.detail or "")
     assert words in (record.detail or "")

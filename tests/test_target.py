@@ -78,9 +78,8 @@ def test_credentials_in_the_url_are_sent_unescaped_and_shown_nowhere() -> None:
         assert "p@ss" not in repr(client.settings) + target.chat_url
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+NO_ADDRESSES = (
+    *(
         "",
         "ftp://h",
         "http://",
@@ -89,13 +88,12 @@ def test_credentials_in_the_url_are_sent_unescaped_and_shown_nowhere() -> None:
         "http://u:pw5@h:x/v1",
         "http://a..b/",
         "unix:rel",
-        "http://h h/v1",
-        "http://[::1",
-        f"http://{'a' * 64}.de",
-        "http://.h/",
-        "http://h/v\x001",
-    ],
+    ),
+    *("http://h h/v1", "http://[::1", f"http://{'a' * 64}.de", "http://.h/", "http://h/v\x001"),
 )
+
+
+@pytest.mark.parametrize("text", NO_ADDRESSES)
 def test_no_address(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_target(text)

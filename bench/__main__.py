@@ -14,8 +14,8 @@ from bench.passes import Client, Pass, Programs, machine, passes, run
 from bench.processes import BenchError, Place
 
 FULL_S, QUICK_S = 350.0, 58.0  # what is not begun by then is not measured
-PRIORITY = -10
-WHAT, MEASURED, GOAL = 32, 34, 22  # columns; with the verdict a line is 100 wide
+PRIORITY = -20
+WHAT, MEASURED, GOAL = 33, 33, 23  # columns; with the verdict a line is 100 wide
 
 
 def table(lines: list[goals.Line]) -> str:
@@ -36,14 +36,16 @@ def measure(chosen: list[Pass], programs: Programs, place: Place, most_s: float)
     until_s = time.monotonic() + most_s
     done: dict[str, dict[str, Any]] = {}
     for number, one in enumerate(chosen, 1):
-        print(f"\r{number}/{len(chosen)} {one.name:<24}", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(f"\r{number}/{len(chosen)} {one.name:<24}", end="", file=sys.stderr, flush=True)
         outcome: dict[str, Any]
         try:
             outcome = run(one, programs, place, until_s - time.monotonic())
         except BenchError as error:
             outcome = {"not_measured": str(error)}
         done[one.name] = {"pass": dataclasses.asdict(one), **outcome}
-    print(f"\r{'':<40}\r", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(f"\r{'':<40}\r", end="", file=sys.stderr, flush=True)
     return done
 
 

@@ -24,7 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_FDS = 4096, REQUEST_BYTES = 1 << 16, ANSWER_BYTES = 2048 };
+enum { MOST_FDS = 4096, REQUEST_BYTES = 1 << 16, ANSWER_BYTES = 2048, DIGITS = 19 };
+static const char CONTENT[] = "\"content\":\"";
 static const int64_t SPIN_BELOW_NS = 1000000; /* a sleep may be late by some 50 us: shorter ticks are waited for awake */
 
 static const char HEAD[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -37,7 +38,7 @@ typedef struct {
     long asked, left;
     int64_t received_ns;
     size_t filled, unsent;
-    char request[REQUEST_BYTES + 1], answer[ANSWER_BYTES];
+    char answer[ANSWER_BYTES], request[REQUEST_BYTES + 1];
 } Stream;
 
 static Stream *streams[MOST_FDS];
@@ -64,7 +65,7 @@ static void flush_answer(int fd, Stream *s) {
         return;
     }
     s->unsent -= sent;
-    memmove(s->answer, s->answer + sent, s->unsent);
+    if (s->unsent) memmove(s->answer, s->answer + sent, s->unsent);
 }
 
 static size_t http_chunk(char *to, const char *data, int size) {
@@ -74,8 +75,27 @@ static size_t http_chunk(char *to, const char *data, int size) {
     return head + size + 2;
 }
 
+/* An event ready to be sent but for its digits: the clock is read after everything else was done. */
+typedef struct {
+    size_t size, written_at, received_at; /* of the digits */
+    char bytes[ANSWER_BYTES / 2];
+} Template;
+
+static Template plain, first;
+
+static void make_template(Template *t, const char *content) {
+    char event[ANSWER_BYTES / 2];
+    t->size = http_chunk(t->bytes, event, sprintf(event, EVENT, content, "null"));
+    t->received_at = strstr(t->bytes, CONTENT) + sizeof CONTENT - 1 - t->bytes;
+    t->written_at = t->received_at + (t == &first ? DIGITS + 1 : 0);
+}
+
+static void put_digits(char *to, int64_t value) {
+    for (int i = DIGITS - 1; i >= 0; i--, value /= 10) to[i] = '0' + value % 10;
+}
+
 static void emit(int fd, Stream *s) {
-    char content[96], event[ANSWER_BYTES / 2];
+    char event[ANSWER_BYTES / 2];
     if (s->unsent) {
         flush_answer(fd, s);
         if (s->unsent) { /* the client does not read: its next token is late */
@@ -83,17 +103,14 @@ static void emit(int fd, Stream *s) {
             return;
         }
     }
-    int64_t now = clock_ns(CLOCK_REALTIME);
-    if (s->left == s->asked)
-        sprintf(content, "\"content\":\"%lld:%lld \"", (long long)s->received_ns, (long long)now);
-    else
-        sprintf(content, "\"content\":\"%lld \"", (long long)now);
-    int size = sprintf(event, EVENT, content, "null");
-    s->unsent = http_chunk(s->answer, event, size);
+    const Template *t = s->left == s->asked ? &first : &plain;
+    memcpy(s->answer, t->bytes, t->size);
+    s->unsent = t->size;
+    if (t == &first) put_digits(s->answer + t->received_at, s->received_ns);
     s->left--;
     tokens++;
     if (s->left == 0) {
-        size = sprintf(event, EVENT, "", "\"length\"");
+        int size = sprintf(event, EVENT, "", "\"length\"");
         size += sprintf(event + size,
                         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":%ld,\"total_tokens\":%ld}}\n\n"
                         "data: [DONE]\n\n",
@@ -102,6 +119,7 @@ static void emit(int fd, Stream *s) {
         memcpy(s->answer + s->unsent, "0\r\n\r\n", 5);
         s->unsent += 5;
     }
+    put_digits(s->answer + t->written_at, clock_ns(CLOCK_REALTIME));
     flush_answer(fd, s);
 }
 
@@ -207,6 +225,8 @@ int main(int count, char **arguments) {
         struct epoll_event event = {EPOLLIN, {.fd = watched[i]}};
         epoll_ctl(poll, EPOLL_CTL_ADD, watched[i], &event);
     }
+    make_template(&plain, "\"content\":\"0000000000000000000 \"");
+    make_template(&first, "\"content\":\"0000000000000000000:0000000000000000000 \"");
     printf("emitter listening on http://127.0.0.1:%d/v1\n", ntohs(address.sin_port));
     fflush(stdout);
     serve(listener, poll, timer, (int64_t)(1e9 / rate));

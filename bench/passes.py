@@ -67,6 +67,7 @@ def passes(quick: bool) -> list[Pass]:
     ours, sdk, plain, c = Client.OURS, Client.OPENAI, Client.REQUESTS, Client.C
     chosen = [
         Pass(ours, Kind.ERRORS, 1, *((20, 5) if quick else (25, 40))),
+        Pass(c, Kind.ERRORS, 1, *((20, 5) if quick else (25, 40))),
         Pass(ours, Kind.ERRORS, 50, tokens, rounds),
         Pass(sdk, Kind.ERRORS, 50, tokens, 1 if quick else 4),
         Pass(plain, Kind.ERRORS, 50, tokens, 1 if quick else 4),

@@ -42,6 +42,9 @@ class Place:
                 os.sched_setaffinity(pid, {self.cores[side]})
             if self.nice:
                 os.setpriority(os.PRIO_PROCESS, pid, self.nice)
+                # Linux shares cores out among sessions first: among those, it is the session's own priority that counts
+                with contextlib.suppress(OSError):
+                    Path(f"/proc/{pid}/autogroup").write_text(str(self.nice))
 
 
 def _may(nice: int) -> bool:
@@ -73,7 +76,12 @@ def emitter(program: Path | None, rate: float, place: Place) -> Iterator[Emitter
     """Starts the emitter (`program`, or the one in Python) at `rate` tokens/s a stream; ends it with the block."""
     command = [str(program)] if program is not None else [sys.executable, "-m", "bench.emitter"]
     process = subprocess.Popen(
-        [*command, f"{rate:g}"], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [*command, f"{rate:g}"],
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         place.put(process.pid, 1)
@@ -102,7 +110,9 @@ def _first_line(stream: IO[str]) -> str:
 
 def run_client(command: Sequence[str], place: Place, limit_s: float) -> dict[str, Any]:
     """Runs a client to its end; the JSON of its last line. Raises BenchError."""
-    process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
     place.put(process.pid, 0)
     try:
         said, complained = process.communicate(timeout=limit_s)

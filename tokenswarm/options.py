@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tokenswarm import slo
 from tokenswarm.client_options import add_client_arguments
 from tokenswarm.duration import parse_duration_s
 from tokenswarm.usage_error import UsageError
@@ -30,6 +31,7 @@ class RunOptions:
     chinese_share: float
     save_outputs: bool
     conditions: dict[str, str]
+    slos: dict[str, float]  # name → limit in base units
 
 
 def add_run_arguments(parser: Any) -> None:
@@ -54,6 +56,7 @@ def add_run_arguments(parser: Any) -> None:
         metavar="NAME=VALUE",
         help="what the server does not tell of itself, like gpu=H100; may be repeated",
     )
+    slo.add_argument(parser)
 
 
 def add_arguments(parser: Any) -> None:
@@ -124,6 +127,7 @@ def resolve(given: argparse.Namespace) -> RunOptions:
         chinese_share=_share("--chinese-share", given.chinese_share),
         save_outputs=given.save_outputs,
         conditions=dict(_condition(text) for text in given.condition),
+        slos=slo.parse_all(given.slo),
     )
 
 

@@ -64,6 +64,7 @@ class Run:
             steps=self.options.steps if scenario else (),
             step_time_s=self.options.step_time_s if scenario else 0.0,
             warmup_s=self.options.warmup_s if scenario else 0.0,
+            slos=self.options.slos,
             target=target,
             model=settings.model,
             conditions=conditions(prepared),

@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import gevent
 from gevent import subprocess
@@ -23,6 +23,7 @@ LIMIT_S = 30.0  # for the command
 PAUSE_S = 5.0
 EVERY_S = 300.0
 WORDS = 200
+MASK = "***"
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class KeyCommand:
         if process.returncode != 0 or not lines:
             said = err.decode("utf-8", "replace").strip().splitlines()[-1:]
             for line in lines:
-                said = [text.replace(line, "***") for text in said]
+                said = [masked(text, [line]) for text in said]
             ended = f"ended with exit code {process.returncode}" if process.returncode else "printed nothing"
             raise UsageError(
                 f"--api-key-command {ended}{f': {one_line(said[0], WORDS)}' if said else ''}; run it by hand"
@@ -72,6 +73,17 @@ def checked(key: str, source: str) -> str:
     if not key.isascii() or not key.isprintable():
         raise UsageError(f"the API key of {source} holds characters that no header can carry; is it the right text?")
     return key
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """`text` without `secrets`, nor the beginning of one at its end where it was cut. Servers echo keys in their errors."""
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+        cut = text.removesuffix("…")
+        if cut != text:
+            begun = next((size for size in range(len(secret) - 1, 3, -1) if cut.endswith(secret[:size])), 0)
+            text = f"{cut[:-begun]}{MASK}…" if begun else text
+    return text
 
 
 class KeyRing:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import openai
 
-from tokenswarm.api_key import KeyCommand, KeyRing
+from tokenswarm.api_key import KeyCommand, KeyRing, masked
 from tokenswarm.asked import Asked
 from tokenswarm.collector import Collector
 from tokenswarm.digest import Digest, Reading
@@ -71,19 +71,27 @@ class ChatClient:
     ) -> None:
         self.settings = settings
         self.worker = worker
-        self.collector = Collector()
-        self.pool = Pool(self.collector, fresh=settings.fresh_connections)
-        self.digest = Digest(self.collector, on_record, on_death)
-        self.watch = Watch(self.pool, self.digest)
         self._routes: list[tuple[Target, Route]] = [
             (target, route_to(target, settings.tls)) for target in settings.targets
         ]
+        self.secrets = secrets_of(settings)
+        self._on_record = on_record
+        self.collector = Collector()
+        self.pool = Pool(self.collector, fresh=settings.fresh_connections)
+        self.digest = Digest(self.collector, self._recorded, on_death)
+        self.watch = Watch(self.pool, self.digest)
         self._turn = itertools.cycle(range(len(self._routes)))
         self._number = itertools.count(1)
         self._id_prefix = worker if id_prefix is None else id_prefix
         self._templates: dict[tuple[int, int | None], Template] = {}
-        self.secrets: list[str] = [text for text in (settings.api_key, *settings.headers.values()) if text]
         self._keys = KeyRing(settings.api_key, settings.key_command, self._use_key)
+
+    def _recorded(self, reading: Reading) -> None:
+        """Hand the record on, without secrets that the server echoed in its words."""
+        record = reading.record
+        if record is not None and record.detail and any(secret[:4] in record.detail for secret in self.secrets):
+            reading.record = dataclasses.replace(record, detail=masked(record.detail, self.secrets))
+        self._on_record(reading)
 
     def _use_key(self, key: str) -> None:
         """Requests begun from now on bear `key`; templates are built again, each when it is next needed."""
@@ -172,6 +180,12 @@ class ChatClient:
             self.watch.close()
             self.pool.close()
             self.collector.close()
+
+
+def secrets_of(settings: ChatSettings) -> list[str]:
+    """What must be shown nowhere: keys, header values, passwords of targets."""
+    passwords = [target.userinfo.partition(":")[2] for target in settings.targets if target.userinfo]
+    return [text for text in (settings.api_key, *settings.headers.values(), *passwords) if text]
 
 
 def parse_extra_body(text: str) -> dict[str, Any]:

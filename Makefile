@@ -13,7 +13,7 @@ endef
 $(foreach option,$(OPTIONS),$(eval $(call export_option,$(option))))
 
 .DEFAULT_GOAL := help
-.PHONY: help stepload ui report test check format clean
+.PHONY: help stepload ui report test check format docs bench clean
 .SUFFIXES:
 
 ##@ Measure
@@ -39,6 +39,12 @@ check: .venv/.dev ## lint, format and types, changing nothing
 format: .venv/.dev ## put the code in order
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
+
+docs: .venv/.runtime ## write docs/metrics.md from the code
+	@exec $(PY) -m tokenswarm.glossary
+
+bench: .venv/.runtime ## the instrument's own accuracy and cost, beside others' (options in EXTRA)
+	@set -f; exec $(PY) -m bench $$TOKENSWARM_EXTRA
 
 clean: ## remove what was made, but no results
 	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis

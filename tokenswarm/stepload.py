@@ -5,16 +5,18 @@ Without a target a real small model is served on this machine, or the simulator 
 """
 
 import argparse
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tokenswarm.ctrl_c import CtrlC
+from tokenswarm.ctrl_c import LOOK_S, CtrlC
 from tokenswarm.local_server import LocalServer, ServerUnavailable, die_with_parent, serve_model, serve_simulator
 from tokenswarm.options import add_arguments, resolve
 from tokenswarm.runfolder import RunFolder, RunFolderError
@@ -26,6 +28,7 @@ SIMULATOR = "sim"
 # Of the model that is served here: measured to show the whole staircase within a minute and a half on two cores.
 LOCAL = {"step_time": "20s", "warmup": "5s", "prompt_tokens": "64", "max_tokens": "32"}
 WRONG_USE, INTERRUPTED, NOT_RECORDED = 2, 3, 4
+GROUP_LIMIT_S = 10.0
 IMPATIENT = 3  # this many Ctrl-C, and the load is killed
 
 
@@ -138,7 +141,22 @@ def run_locust(command: list[str], stop: CtrlC) -> int:
         elif stop.count:
             child.send_signal(signal.SIGINT)
 
-    return stop.wait(child, look)
+    code = stop.wait(child, look)
+    if code < 0:
+        end_group(child.pid)
+    return code
+
+
+def end_group(group: int) -> None:
+    """Workers whose master was killed: they close their files, then they are gone."""
+    for _ in range(int(GROUP_LIMIT_S / LOOK_S)):
+        try:
+            os.killpg(group, signal.SIGTERM)  # again changes nothing
+        except ProcessLookupError:
+            return
+        time.sleep(LOOK_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def analyse(folder: Path, stop: CtrlC) -> int:

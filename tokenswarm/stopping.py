@@ -18,7 +18,7 @@ WORKER_GRACE_S = 10.0
 
 
 def listen(environment: Any, *, forked_worker: bool) -> None:
-    """Take SIGINT, and SIGTERM before Locust's own handler of it does its part."""
+    """Take SIGINT, and SIGTERM, which Locust takes only when a headless scenario is over."""
     environment.tokenswarm_interrupted = environment.tokenswarm_stopping = False
     environment.events.quitting.add_listener(on_quitting)
     if forked_worker:
@@ -26,6 +26,7 @@ def listen(environment: Any, *, forked_worker: bool) -> None:
         gevent.signal_handler(signal.SIGINT, lambda: gevent.spawn_later(WORKER_GRACE_S, interrupt, environment))
     else:
         gevent.signal_handler(signal.SIGINT, interrupt, environment)
+    gevent.signal_handler(signal.SIGTERM, interrupt, environment)
 
 
 def interrupt(environment: Any) -> None:

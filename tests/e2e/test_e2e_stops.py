@@ -6,10 +6,20 @@ import socket
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.e2e.driving import SCENARIO, LOCUST, Run, outcomes, recorded, request_files, rows, run_json, running, stepload
+from tests.e2e.driving import (
+    LOCUST,
+    SCENARIO,
+    Run,
+    outcomes,
+    recorded,
+    request_files,
+    rows,
+    run_json,
+    running,
+    stepload,
+)
 from tests.servers import Server
 from tokenswarm.record import Outcome
 from tokenswarm.runfolder import SUMMARY, RunState
@@ -140,11 +150,12 @@ def test_locust_by_hand_is_stopped_by_a_terminal(tmp_path: Path, simulator: Serv
 
 def test_killed_locust_leaves_a_run_that_can_be_analysed(tmp_path: Path, simulator: Server) -> None:
     folder = tmp_path / "r"
-    with running(stepload(tmp_path, "r", target=simulator.base_url, steps="4", **LONG), tmp_path / "said") as run:
+    command = stepload(tmp_path, "r", target=simulator.base_url, steps="4", workers="2", **LONG)
+    with running(command, tmp_path / "said") as run:
         run.wait_until(recorded(folder, least=6), "rows")
-        (locust,) = run.family()
-        locust.kill()
+        next(child for child in run.family() if child.ppid() == run.process.pid).kill()
         assert run.code() == 4
         assert "signal 9" in run.complained
         assert "Traceback" not in run.complained
-        assert psutil.pid_exists(locust.pid) is False
+        assert run.left_over() == []
+        rows(folder)

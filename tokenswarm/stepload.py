@@ -82,6 +82,14 @@ def with_local_defaults(parser: argparse.ArgumentParser, argv: Sequence[str] | N
     return parser.parse_known_args(argv)[0]
 
 
+def check_place(results: Path) -> None:
+    """Before anything is started: can a folder be made there? Raises UsageError."""
+    place = next(path for path in (results.absolute(), *results.absolute().parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        why = "is not writable" if place.is_dir() else "is a file"
+        raise UsageError(f"Runs cannot be kept in {results}: {place} {why}. Choose another place with --results.")
+
+
 def start_server(target: str, stopped: Callable[[], bool]) -> LocalServer | None:
     """The server of ours that the load needs, if it needs one; says what it does. Raises ServerUnavailable."""
     if target == SIMULATOR:
@@ -189,6 +197,7 @@ def run(argv: Sequence[str] | None, stop: CtrlC) -> int:
     options = resolve(given)
     workers(given.workers)
     folder = RunFolder.planned(options.results, options.run_name)
+    check_place(options.results)
     server = start_server(given.target, lambda: stop.count > 0)
     try:
         if stop.count:

@@ -1,5 +1,6 @@
-"""Which requests met the service level objectives of their run."""
+"""Service level objectives: which requests met those of their run, and which columns of the summary they limit."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -9,20 +10,63 @@ import pandas as pd
 
 from analysis import names
 from analysis.cells import MICRO
-from tokenswarm.metrics import METRICS, Better, Kind
+from tokenswarm import slo
+from tokenswarm.metrics import METRICS, Better, Kind, Metric
 from tokenswarm.record import Outcome
+from tokenswarm.usage_error import UsageError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Objective:
+    """A limit on one figure of a step."""
+
+    name: str  # as in the option: ttft_p95
+    limit: float  # base units
+    metric: Metric
+    statistic: str | None  # None: one figure a step
+
+    def column(self, bound: str = "", statistic: str | None = None) -> str:
+        """The summary's column of the figure, of an end of its interval, or of another statistic of its metric."""
+        which = statistic or self.statistic
+        if which is not None:
+            return names.stat(self.metric.name, which, bound)
+        return names.stat(self.metric.name, bound) if bound else self.metric.name
+
+    def excess(self, value: float) -> float:
+        """How far `value` is beyond the limit, in the metric's unit; 0 or less is within."""
+        return value - self.limit if self.metric.better is Better.LOWER else self.limit - value
+
+    def milder(self) -> list[str]:
+        """Statistics that are never worse than this one, the worst first: of p99 these are p95, p50."""
+        order = list(names.QUANTILES if self.metric.better is Better.LOWER else names.SLOW_QUANTILES)
+        return order[: order.index(self.statistic)][::-1] if self.statistic in order else []
+
+
+def objectives(slos: Mapping[str, Any] | None) -> tuple[list[Objective], list[str]]:
+    """Objectives that a step's figures can meet or miss, by name; and the names of those that no figure stands for."""
+    found, unknown = [], []
+    for name, limit in sorted((slos or {}).items()):
+        try:
+            limited = slo.limited(name)
+        except UsageError:
+            unknown.append(name)
+        else:
+            found.append(Objective(name, float(limit), limited.metric, limited.statistic))
+    return found, unknown
 
 
 def request_limits(slos: Mapping[str, Any] | None) -> dict[str, float]:
     """Metric → limit in base units, of those objectives that one request can meet or miss.
 
-    `ttft`, `ttft_p95` and `ttft_mean` all limit `ttft` here; `error_ratio` and the like limit a step, not a request.
+    `ttft`, `ttft_p95` and `ttft_mean` all limit `ttft` here, the strictest counts; `error_ratio` and the like limit a
+    step, not a request.
     """
     found: dict[str, float] = {}
     for name, limit in (slos or {}).items():
         metric = METRICS.get(re.sub(r"_(p\d+|mean|max)$", "", name))
         if metric is not None and metric.kind is Kind.REQUEST and metric.better is not None:
-            found[metric.name] = float(limit)
+            strictest = min if metric.better is Better.LOWER else max
+            found[metric.name] = strictest(float(limit), found.get(metric.name, float(limit)))
     return found
 
 

@@ -106,6 +106,12 @@ class ChatClient:
         given = self.settings
         return sdk(target, KernelTransport(self.pool, route), given.api_key, given.headers, given.limits)
 
+    @property
+    def way(self) -> str | None:
+        """The proxy on the way to the first target, for people."""
+        proxy = self._routes[0][1].proxy
+        return None if proxy is None else proxy.shown
+
     def prepare(self, max_tokens: int | None) -> None:
         """Build the templates before the load: the SDK's first call in a process costs up to half a second."""
         for number in range(len(self._routes)):

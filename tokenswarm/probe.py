@@ -6,6 +6,9 @@ With --json: one JSON object a line: the record's columns, the derived metrics i
 
 import argparse
 import dataclasses
+import io
+import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -19,13 +22,16 @@ if TYPE_CHECKING:
 DEFAULT_PROMPT = "Write a short story about a lighthouse keeper."
 FAILED = 1
 WRONG_USE = 2
+INTERRUPTED, READER_GONE = 130, 141  # as a shell has them for SIGINT and SIGPIPE
+SHOWN = 200  # characters of an answer
 
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tokenswarm.probe",
         description="Send a few chat completions to an OpenAI-compatible server and show what was recorded of each.",
-        epilog="The API key is read from OPENAI_API_KEY. Exit code: 0 every request was answered, 1 one was not, 2 wrong use.",
+        epilog="The API key is read from OPENAI_API_KEY. Exit code: 0 every request was answered, 1 one was not, "
+        "2 wrong use or a target that cannot be measured.",
     )
     parser.add_argument("target", help="base URL, like http://host:8000/v1")
     parser.add_argument("--model", help="model to ask; not needed where the server lists just one")
@@ -80,7 +86,7 @@ def in_words(number: int, reading: "Reading") -> str:
         lines.append("  warnings: " + ", ".join(shown["warnings"]))
     text = shown["text"] or shown["reasoning_text"] or shown["tool_arguments"]
     if text:
-        lines.append(f"  {text!r}"[:300])
+        lines.append(f"  {text[:SHOWN]!r}{'…' if len(text) > SHOWN else ''}")
     return "\n".join(lines)
 
 
@@ -97,8 +103,6 @@ def run(options: argparse.Namespace) -> int:
         settings = findings.settings
         for note in findings.notes:
             print(f"note: {note}", file=sys.stderr)
-    elif not options.model:
-        raise UsageError("--no-preflight needs --model: nothing is asked of the server beforehand")
     client = ChatClient(settings, worker="probe")
     good = True
     try:
@@ -124,19 +128,45 @@ def run(options: argparse.Namespace) -> int:
     return 0 if good else FAILED
 
 
-def main(argv: list[str] | None = None) -> int:
-    options = arguments().parse_args(argv)
-    from gevent import monkey
+def checked(options: argparse.Namespace) -> argparse.Namespace:
+    """Raises UsageError for what cannot be asked."""
+    for name, value in (("--requests", options.requests), ("--max-tokens", options.max_tokens)):
+        if value < 1:
+            raise UsageError(f"{name} must be 1 or more, not {value}")
+    if options.no_preflight and not options.model:
+        raise UsageError("--no-preflight needs --model: nothing is asked of the server beforehand")
+    return options
 
-    monkey.patch_all()
 
+def outcome(options: argparse.Namespace) -> int:
+    """The exit code of `run`; never raises what a user has caused."""
     try:
-        return run(options)
+        return run(checked(options))
     except UsageError as error:
         print(error, file=sys.stderr)
         return WRONG_USE
-    except (KeyboardInterrupt, BrokenPipeError):
-        return 130
+    except BrokenPipeError:  # nobody reads any more; nor may the flush at exit find a broken pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = arguments().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show all that a model says
+    try:
+        from gevent import monkey
+
+        monkey.patch_all()
+        import gevent
+
+        # as an event of the loop: a KeyboardInterrupt could strike anywhere, between a read and its booking too
+        job = gevent.spawn(outcome, options)
+        gevent.signal_handler(signal.SIGINT, job.kill, block=False)
+        code = job.get()
+    except KeyboardInterrupt:  # while modules were being loaded
+        return INTERRUPTED
+    return code if isinstance(code, int) else INTERRUPTED
 
 
 if __name__ == "__main__":

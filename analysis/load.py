@@ -2,27 +2,23 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.cells import Place, check_outcomes, epoch_us, frame, require
+from analysis.cells import NEEDED, Place, cell_types, epoch_us, frame
 from analysis.chunks import Chunks, Lists, assemble, parse_lists
 from analysis.errors import RunError
-from analysis.rows import Cells, RowReader
+from analysis.rows import Block, RowReader
 from tokenswarm.record import SCHEMA, HealthRecord, RequestRecord, Row, StepRecord, columns
 from tokenswarm.runfolder import HEALTH_OF_ALL, REQUESTS_OF_ALL, RUN, STEPS
 
-BLOCK_BYTES = 16_000_000  # of text held at once: enough to amortise numpy's calls, small beside the arrays made of it
+BLOCK_BYTES = 256_000  # of text at once: enough to amortise numpy's calls, small enough for a processor's cache
+PART_ROWS = 50_000  # whose cells are held until they become a part of the frame
 TIMES, TOKENS = "chunk_us", "chunk_tokens"
-NEEDED = {
-    RequestRecord: ("sent_at", "outcome", TIMES),
-    StepRecord: ("step", "target_users", "started_at"),
-    HealthRecord: ("at", "worker"),
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,27 +89,16 @@ def _with_instants(values: pd.DataFrame) -> pd.DataFrame:
     return values.assign(**{name.removesuffix("at") + "us": epoch_us(values[name]) for name in instants})
 
 
-def _blocks(reader: RowReader, kind: type[Row]) -> Iterable[tuple[list[int], dict[str, Sequence[bytes]]]]:
-    """Blocks of rows as (line numbers, column → cells), each of about BLOCK_BYTES."""
-    missing = [name for name in NEEDED[kind] if name not in reader.columns]
+def _blocks(reader: RowReader, kind: type[Row]) -> Iterator[Block]:
+    """The file's blocks. Raises RunError where a column that is needed is missing."""
+    needed = [*NEEDED[kind], *([TIMES] if kind is RequestRecord else [])]
+    missing = [name for name in needed if name not in reader.columns]
     if missing and reader.columns:
         raise RunError(
             f"{reader.path.name}, line 1: the column {', '.join(missing)} is missing; the header should begin with "
             f"{','.join(columns(kind)[:4])},…"
         )
-    wide = reader.columns.index(TIMES) if TIMES in reader.columns else 0
-    lines: list[int] = []
-    rows: list[Cells] = []
-    held = 0
-    for line, cells in reader:
-        lines.append(line)
-        rows.append(cells)
-        held += len(cells[wide]) + 200
-        if held >= BLOCK_BYTES:
-            yield lines, dict(zip(reader.columns, zip(*rows, strict=True), strict=True))
-            lines, rows, held = [], [], 0
-    if rows:
-        yield lines, dict(zip(reader.columns, zip(*rows, strict=True), strict=True))
+    return reader.blocks(BLOCK_BYTES)
 
 
 def _file_notes(reader: RowReader) -> list[str]:
@@ -122,52 +107,73 @@ def _file_notes(reader: RowReader) -> list[str]:
     )
 
 
+def _parts(blocks: Iterable[Block], kind: type[Row], path: Path) -> Iterator[pd.DataFrame]:
+    """The scalar columns of `blocks` in few frames: each frame costs as much as some thousand rows."""
+    lines: list[int] = []
+    cells: dict[str, list[bytes]] = {}
+    for block in blocks:
+        lines += block.lines
+        for name in block.cells.keys() & cell_types(kind).keys():
+            cells.setdefault(name, []).extend(block.cells[name])
+        if len(lines) >= PART_ROWS:
+            yield frame(kind, cells, path, lines)
+            lines, cells = [], {}
+    if lines:
+        yield frame(kind, cells, path, lines)
+
+
 def _small_table(kind: type[Row], files: Sequence[Path]) -> tuple[pd.DataFrame, int, list[str]]:
-    parts, cut, notes = [], 0, []
+    parts, cut, notes = [frame(kind, {}, Path(), [])], 0, []
     for path in files:
         reader = RowReader(path)
-        for lines, cells in _blocks(reader, kind):
-            parts.append(require(frame(kind, cells, path, lines), NEEDED[kind], path, lines))
+        parts += _parts(_blocks(reader, kind), kind, path)
         cut += reader.cut
         notes += _file_notes(reader)
-    empty = frame(kind, {}, Path(), [])
-    return (pd.concat(parts, ignore_index=True) if parts else empty), cut, notes
+    return _joined(parts), cut, notes
+
+
+def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat(parts[1:], ignore_index=True) if parts[1:] else parts[0]
 
 
 def _requests(files: Sequence[Path]) -> tuple[pd.DataFrame, Chunks, int, list[str]]:
-    parts: list[pd.DataFrame] = []
-    times: list[np.ndarray] = []
-    tokens: list[np.ndarray] = []
+    parts = [frame(RequestRecord, {}, Path(), [])]
+    times: list[Lists] = []
+    tokens: list[Lists] = []
     cut, notes = 0, []
     for path in files:
         reader = RowReader(path)
-        for lines, cells in _blocks(reader, RequestRecord):
-            part = frame(RequestRecord, cells, path, lines)
-            part = check_outcomes(require(part, NEEDED[RequestRecord][:2], path, lines), path, lines)
-            at, told = _lists(cells, path, lines)
-            parts.append(part)
-            times += [at[index] for index in range(len(lines))]
-            tokens += [told[index] for index in range(len(lines))]
+        parts += _parts(_with_lists(_blocks(reader, RequestRecord), path, times, tokens), RequestRecord, path)
         cut += reader.cut
         notes += _file_notes(reader)
-    table = pd.concat(parts, ignore_index=True) if parts else frame(RequestRecord, {}, Path(), [])
-    table = _with_instants(table)
+    table = _with_instants(_joined(parts))
     table["sent_us"] = table.sent_us.astype(np.int64)
     table = table.sort_values(["sent_us", "request_id"], kind="stable")  # so that no figure depends on the rows' order
-    order = table.index.to_numpy()
     twice = int(table.request_id.dropna().duplicated().sum())
     if twice:
         notes.append(f"{twice} request ids occur twice: is a file of requests there as a copy?")
-    chunks = assemble([times[index] for index in order], [tokens[index] for index in order])
+    chunks = assemble(times, tokens, table.index.to_numpy())
     return table.reset_index(drop=True), chunks, cut, notes
 
 
-def _lists(cells: dict[str, Sequence[bytes]], path: Path, lines: Sequence[int]) -> tuple[Lists, Lists]:
-    at = parse_lists(cells[TIMES], Place(path, lines, TIMES))
-    place = Place(path, lines, TOKENS)
-    told = parse_lists(cells.get(TOKENS, [b""] * len(lines)), place)
+def _with_lists(blocks: Iterable[Block], path: Path, times: list[Lists], tokens: list[Lists]) -> Iterator[Block]:
+    """`blocks`, their lists of numbers parsed into `times` and `tokens` while they pass."""
+    for block in blocks:
+        at, told = _lists(block, path)
+        times.append(at)
+        tokens.append(told)
+        yield block
+
+
+def _lists(block: Block, path: Path) -> tuple[Lists, Lists]:
+    at = parse_lists(block.cells[TIMES], Place(path, block.lines, TIMES))
+    place = Place(path, block.lines, TOKENS)
+    cells = block.cells.get(TOKENS, ())
+    if not any(cells):
+        return at, Lists(np.empty(0, np.int32), np.zeros(len(block.lines) + 1, np.int64))
+    told = parse_lists(cells, place)
     wrong = np.flatnonzero((np.diff(told.start) != np.diff(at.start)) & (np.diff(told.start) > 0))
     if len(wrong):
         index = int(wrong[0])
-        raise place.error(index, f"one number for each of the {len(at[index])} chunks", cells[TOKENS][index])
+        raise place.error(index, f"one number for each of the {len(at[index])} chunks", cells[index])
     return at, told

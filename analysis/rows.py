@@ -1,21 +1,34 @@
-"""Bytes of a CSV file → rows of cells, one file at a time and never the whole file at once.
+"""Bytes of a CSV file → blocks of rows, column by column, never the whole file at once.
 
 A row is one physical line, as `tokenswarm.record` writes it; quoted line breaks are read too. A last row that was cut
 (no "\\n" at its end, too few fields, an open quote) is dropped and counted: half a number is still a number.
+
+Rows are split many at a time; each is looked at alone only where a quote, a blank line or a wrong number of cells asks
+for it. (pandas' own parser is slower here, and would take a cut row for a whole one.)
 """
 
 import csv
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from analysis.errors import RunError
 
 BOM = b"\xef\xbb\xbf"
+QUOTE = b'"'
 Cells = list[bytes]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Block:
+    """Some rows: `lines[i]` is the line of row i, `cells[name][i]` its cell."""
+
+    lines: Sequence[int]
+    cells: dict[str, Sequence[bytes]]
+
+
 class RowReader:
-    """Iterates over (line number, cells); `columns` at once, `cut` (0 or 1) and `rewritten` when it has been read."""
+    """A file's rows in blocks; `columns` at once, `cut` (0 or more) and `rewritten` when it has been read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,11 +49,10 @@ class RowReader:
                 f"{self.path.name}, line 1: expected columns separated by commas, found {found}; a spreadsheet seems "
                 "to have rewritten the file: restore the original, or export it again as comma-separated UTF-8."
             )
-        return [cell.decode(errors="replace") for cell in self._split(line, 1)]
+        return [cell.decode(errors="replace") for cell in self._split(line.rstrip(b"\r\n"), 1)]
 
     def _split(self, line: bytes, number: int) -> Cells:
-        line = line.rstrip(b"\r\n")
-        if b'"' not in line:
+        if QUOTE not in line:
             return line.split(b",")
         try:
             cells = next(csv.reader([line.decode()], strict=True))
@@ -52,58 +64,81 @@ class RowReader:
             raise RunError(f"{self.path.name}, line {number}: no CSV row ({error}); mend or delete the line.") from None
         return [cell.encode() for cell in cells]
 
-    def __iter__(self) -> Iterator[tuple[int, Cells]]:
-        width = len(self.columns)
-        if not width:
+    def blocks(self, most_bytes: int) -> Iterator[Block]:
+        """The whole rows in order, those of about `most_bytes` of text at once."""
+        if not self.columns:
             return
-        held: tuple[int, Cells] | None = (
-            None  # one row behind: whether a short row is the LAST one decides what it means
-        )
-        for number, line in self._logical_lines():
-            if held is not None:
-                yield self._whole(held, width)
-            held = number, self._split(line, number)
-        if held is not None:
-            if len(held[1]) < width:
-                self.cut += 1
-            else:
-                yield self._whole(held, width)
-
-    def _whole(self, row: tuple[int, Cells], width: int) -> tuple[int, Cells]:
-        number, cells = row
-        if len(cells) != width:
-            raise RunError(
-                f"{self.path.name}, line {number}: expected {width} cells as in the header, found {len(cells)}; "
-                "mend or delete the line."
-            )
-        return row
-
-    def _logical_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Lines with an even number of quotes: joined where a quoted cell holds line breaks. No blank lines."""
+        number, held = 2, b""
         with self.path.open("rb") as file:
             file.readline()
-            parts: list[bytes] = []
-            start, is_open = 0, False
-            for number, line in enumerate(file, start=2):
-                if not line.endswith(b"\n"):
-                    self.cut += 1  # with or without an open quote before it: one row
-                    if is_open:
-                        self._never_closed(parts, start)
-                    return
-                if b'"' in line:
-                    is_open ^= line.count(b'"') % 2 == 1
-                    start = start or number
-                    parts.append(line)
-                elif is_open:
-                    parts.append(line)
-                elif line.strip():
-                    yield number, line
-                if parts and not is_open:
-                    yield start, b"".join(parts)
-                    parts, start = [], 0
-            if is_open:
-                self._never_closed(parts, start)
-                self.cut += 1
+            text = file.read(most_bytes)
+            while text:
+                ahead = file.read(most_bytes)  # whether a short row is the LAST one decides what it means
+                body, end, held = (held + text).rpartition(b"\n")
+                if ahead and body.count(QUOTE) % 2:  # a quoted cell goes on behind this block
+                    body, held = b"", body + end + held
+                if body or end:
+                    yield from self._block(number, body, is_last=not ahead, torn=bool(held))
+                    number += body.count(b"\n") + 1
+                text = ahead
+        self.cut += bool(held)
+
+    def _block(self, number: int, body: bytes, is_last: bool, torn: bool) -> Iterator[Block]:
+        """The block of the lines of `body`, the first of which is line `number`; none where nothing is in them."""
+        columns = self._split_at_once(body)
+        if columns is not None:
+            yield Block(range(number, number + len(columns[0])), dict(zip(self.columns, columns, strict=True)))
+            return
+        width = len(self.columns)
+        rows = [(at, self._split(line, at)) for at, line in self._logical(number, body.split(b"\n"), torn)]
+        if rows and is_last and len(rows[-1][1]) < width:
+            self.cut += 1
+            rows.pop()
+        for at, row in rows:
+            if len(row) != width:
+                raise RunError(
+                    f"{self.path.name}, line {at}: expected {width} cells as in the header, found {len(row)}; "
+                    "mend or delete the line."
+                )
+        if rows:
+            by_column = zip(*(row for _, row in rows), strict=True)
+            yield Block([at for at, _ in rows], dict(zip(self.columns, by_column, strict=True)))
+
+    def _split_at_once(self, body: bytes) -> list[Sequence[bytes]] | None:
+        """Cells by column; None where a line has a quote, a carriage return or another number of cells.
+
+        Split at commas alone, the last cell of a line and the first of the next stay together: every (width - 1)-th
+        cell must hold one line break, and no other one any.
+        """
+        step = len(self.columns) - 1
+        if step < 2 or QUOTE in body or b"\r" in body:
+            return None
+        cells = body.split(b",")
+        seams = [cell.split(b"\n") for cell in cells[step:-1:step]]
+        if (len(cells) - 1) % step or body.count(b"\n") != len(seams) or any(len(seam) != 2 for seam in seams):
+            return None
+        first = [cells[0], *(seam[1] for seam in seams)]
+        last = [*(seam[0] for seam in seams), cells[-1]]
+        return [first, *(cells[at::step] for at in range(1, step)), last]
+
+    def _logical(self, number: int, lines: list[bytes], torn: bool) -> Iterator[tuple[int, bytes]]:
+        """Lines with an even number of quotes: joined where a quoted cell holds line breaks. No blank lines."""
+        parts: list[bytes] = []
+        start, is_open = 0, False
+        for at, line in enumerate(lines, start=number):
+            if not is_open and QUOTE not in line:
+                if line.strip():
+                    yield at, line.rstrip(b"\r")
+                continue
+            start = start if parts else at
+            is_open ^= line.count(QUOTE) % 2 == 1
+            parts.append(line)
+            if not is_open:
+                yield start, b"\n".join(parts).rstrip(b"\r")
+                parts = []
+        if is_open:
+            self._never_closed(parts, start)
+            self.cut += not torn  # with a torn line after it: one row
 
     def _never_closed(self, parts: list[bytes], start: int) -> None:
         """A quote left open in the last row is a cut row; if whole rows follow it, they must not vanish with it."""

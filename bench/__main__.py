@@ -52,18 +52,12 @@ def measure(chosen: list[Pass], programs: Programs, place: Place, most_s: float)
 def heading(programs: Programs, place: Place, done: dict[str, dict[str, Any]], took_s: float) -> str:
     about = machine()
     others = [one["others_cores"] for one in done.values() if "others_cores" in one]
-    where = (
-        "no cores of their own"
-        if not place.cores
-        else f"client on core {place.cores[0]}, emitter on core {place.cores[1]}"
-    )
     used = f"{sum(others) / len(others):.1f} cores were used by others meanwhile" if others else "nothing was measured"
     return "\n".join(
         [
             f"TokenSwarm's instrument, measured in {took_s:.0f} s; each client one process, one at a time",
             f"{about['cpu']}, {about['cores']} cores, {about['system']}, Python {about['python']}; {used}",
-            f"emitter in {'Python' if programs.emitter is None else 'C'}; {where}; "
-            + (f"priority {place.nice}" if place.nice else "normal priority"),
+            f"emitter in {'Python' if programs.emitter is None else 'C'}; {place}",
         ]
     )
 
@@ -94,13 +88,18 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         default=PRIORITY,
         help="of emitter and clients, where it is allowed: others on the machine disturb less (default %(default)s; 0: normal)",
     )
+    parser.add_argument(
+        "--realtime",
+        action="store_true",
+        help="real-time priority instead, where it is allowed: nothing else on the machine disturbs, nor gets those cores",
+    )
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
     chosen = [one for one in passes(options.quick) if not options.only or one.client in options.only]
-    place = Place.find(options.priority)
+    place = Place.find(options.priority, options.realtime)
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tokenswarm-bench-") as folder:
         programs = Programs(native.compiled("emitter", Path(folder)), native.compiled("reader", Path(folder)))

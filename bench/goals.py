@@ -194,10 +194,18 @@ def _fast(results: Results) -> list[Line]:
         found.append(Line(section, "error of arrival, in ms", _quantiles(error), timed, _judged(good)))
         good = share <= COALESCED_SHARE
         found.append(Line(section, "merged before they were read", f"{share:.2%}", merged, _judged(good)))
-    if cost is None:
-        return [*found, Line(section, "the client's core", "", used, Verdict.NOT_MEASURED)]
-    said = f"{cost['cpu_cores']:.0%} at {cost['tokens_per_s']:,.0f} tokens/s"
-    return [*found, Line(section, "the client's core", said, used, _judged(cost["cpu_cores"] <= FAST_CORES))]
+    said, verdict = "", Verdict.NOT_MEASURED
+    if cost is not None:
+        said, verdict = (
+            f"{cost['cpu_cores']:.0%} at {cost['tokens_per_s']:,.0f} tokens/s",
+            _judged(cost["cpu_cores"] <= FAST_CORES),
+        )
+    found.append(Line(section, "the client's core", said, used, verdict))
+    floor = results.get(_name(Client.C, Kind.FAST_ERRORS, 1))
+    if floor is not None:
+        merged = f"merged {floor['coalesced_share']:.2%}"
+        found.append(Line(section, "C client (floor)", _quantiles(floor["error_ms"]), merged, None))
+    return found
 
 
 def _memory(results: Results) -> list[Line]:

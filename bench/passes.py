@@ -83,6 +83,7 @@ def passes(quick: bool) -> list[Pass]:
         Pass(ours, Kind.SUSTAINED, 500, 150 if quick else 700, 1),
         Pass(ours, Kind.FAST_ERRORS, 1, *fast),
         Pass(ours, Kind.FAST_COST, 1, *fast),
+        Pass(c, Kind.FAST_ERRORS, 1, *fast),
         Pass(ours, Kind.MEMORY, 200, *((150, 3) if quick else (400, 5))),
     ]
     unhurried = (Client.OPENAI, Client.REQUESTS)

@@ -24,42 +24,54 @@ class BenchError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """Where the two sides run. `cores` is empty where they cannot be told apart; `nice` 0 is the normal priority."""
+    """Where the two sides run. `cores` is empty where they cannot be told apart; `nice` 0 is the normal priority.
+
+    `realtime`: before everything else on the machine, at once. What a C client measures on a machine that others use
+    says whether that is needed.
+    """
 
     cores: tuple[int, ...]
     nice: int
+    realtime: bool = False
 
     @classmethod
-    def find(cls, nice: int) -> "Place":
-        """The emitter and the client get the last two cores that this process may use, at `nice` if that is allowed."""
+    def find(cls, nice: int, realtime: bool = False) -> "Place":
+        """The emitter and the client get the last two cores that this process may use, and the priority if allowed."""
         usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        return cls(tuple(usable[-2:]) if len(usable) > 1 else (), nice if _may(nice) else 0)
+        wanted = cls(tuple(usable[-2:]) if len(usable) > 1 else (), nice, realtime)
+        return wanted if wanted.allowed() else dataclasses.replace(wanted, nice=0, realtime=False)
+
+    def allowed(self) -> bool:
+        """Whether a process of ours may have this priority: tried on one that does nothing."""
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        try:
+            self.put(child.pid, 0)
+        except OSError:
+            return False
+        finally:
+            child.kill()
+            child.communicate()
+        return True
 
     def put(self, pid: int, side: int) -> None:
         """`side` 0 is the client, 1 the emitter."""
         with contextlib.suppress(ProcessLookupError):  # ended at once: whoever reads its output will say so
             if self.cores:
                 os.sched_setaffinity(pid, {self.cores[side]})
-            if self.nice:
+            if self.realtime:
+                os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+            elif self.nice:
                 os.setpriority(os.PRIO_PROCESS, pid, self.nice)
                 # Linux shares cores out among sessions first: among those, it is the session's own priority that counts
                 with contextlib.suppress(OSError):
                     Path(f"/proc/{pid}/autogroup").write_text(str(self.nice))
 
-
-def _may(nice: int) -> bool:
-    """Whether a process of ours may be given this priority: tried on one that does nothing."""
-    if not nice:
-        return True
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        os.setpriority(os.PRIO_PROCESS, child.pid, nice)
-    except OSError:
-        return False
-    finally:
-        child.kill()
-        child.communicate()
-    return True
+    def __str__(self) -> str:
+        where = "on any core"
+        if self.cores:
+            where = f"client on core {self.cores[0]}, emitter on core {self.cores[1]}"
+        priority = f"priority {self.nice}" if self.nice else "normal priority"
+        return f"{where}; {'real-time' if self.realtime else priority}"
 
 
 class Emitter:

@@ -25,7 +25,7 @@ enum { MOST_FDS = 4096, READ_BYTES = 65536 };
 static const char CONTENT[] = "\"content\":\"", END[] = "0\r\n\r\n";
 static int64_t sent_ns[MOST_FDS], lag_max_ns;
 static double *errors, *ttft_errors;
-static long error_count, ttft_count, error_room;
+static long error_count, ttft_count, error_room, merged;
 static char buffer[READ_BYTES + 1];
 
 static int64_t clock_ns(clockid_t clock) {
@@ -46,8 +46,10 @@ static void fail(const char *words) {
 }
 
 static void compare(int fd, int64_t arrived_ns) {
+    long before = error_count;
     for (char *at = buffer; (at = strstr(at, CONTENT)) != NULL;) {
         at += sizeof CONTENT - 1;
+        merged += error_count > before;
         int64_t truth = strtoll(at, &at, 10);
         if (*at == ':') {
             int64_t received = truth;
@@ -135,6 +137,7 @@ int main(int count, char **arguments) {
     double used_s = cpu_s() - before_s, took_s = (clock_ns(CLOCK_MONOTONIC) - began_ns) / 1e9;
     long total = (long)streams * tokens * rounds;
     printf("{\"tokens\":%ld,\"took_s\":%.6f,\"cpu_us\":%.4f,\"read_lag_max_ms\":%.3f", total, took_s, used_s / total * 1e6, lag_max_ns / 1e6);
+    if (error_count > 0) printf(",\"coalesced_share\":%.6f", (double)merged / error_count);
     print_errors("error_ms", errors, error_count);
     print_errors("ttft_error_ms", ttft_errors, ttft_count);
     printf("}\n");

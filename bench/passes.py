@@ -80,11 +80,11 @@ def passes(quick: bool) -> list[Pass]:
         Pass(ours, Kind.COST, 500, tokens, rounds),
         Pass(c, Kind.COST, 500, tokens, rounds),
         Pass(ours, Kind.ERRORS, 500, tokens, rounds),
-        Pass(ours, Kind.SUSTAINED, 500, 150 if quick else 700, 1),
+        Pass(ours, Kind.SUSTAINED, 500, 120 if quick else 700, 1),
         Pass(ours, Kind.FAST_ERRORS, 1, *fast),
         Pass(ours, Kind.FAST_COST, 1, *fast),
         Pass(c, Kind.FAST_ERRORS, 1, *fast),
-        Pass(ours, Kind.MEMORY, 200, *((150, 3) if quick else (400, 5))),
+        Pass(ours, Kind.MEMORY, 200, *((120, 3) if quick else (400, 5))),
     ]
     unhurried = (Client.OPENAI, Client.REQUESTS)
     return [one for one in chosen if not (quick and one.client in unhurried and one.streams == 50)]

@@ -66,7 +66,9 @@ def capacity(summary: pd.DataFrame, slos: Mapping[str, Any] | None) -> Capacity:
 
 
 def _crossing(steps: Sequence[StepJudged], objectives: Sequence[Objective]) -> Crossing | None:
-    """Of the objective that is reached first; each end of the interval is the smallest over all objectives."""
+    """Of the objective that is reached first; an end of the interval is the smallest over all objectives that are
+    reached at all: one whose interval alone reaches beyond its limit, as that of few errors does, bounds nothing.
+    """
     if not objectives:
         return None
     bad_end = [
@@ -78,7 +80,8 @@ def _crossing(steps: Sequence[StepJudged], objectives: Sequence[Objective]) -> C
     ]
     if not math.isfinite(min(middle)):
         return None
-    low, high = min(bad_end), min(good_end)
+    low = min(end for end, reached in zip(bad_end, middle, strict=True) if math.isfinite(reached))
+    high = min(good_end)
     return Crossing(
         objectives[int(np.argmin(middle))],
         min(middle),

@@ -10,7 +10,7 @@ from analysis.evidence import levels
 from analysis.finding import Finding, FindingKind, Number, Severity
 from analysis.judged import Judged, Met, StepJudged
 from analysis.replicas import replicas
-from analysis.wording import figure, interval, limit, listed, number, percent, users
+from analysis.wording import counted, figure, interval, limit, listed, number, percent, users
 
 EXAMPLE = "--slo ttft_p95=500ms"
 
@@ -37,9 +37,9 @@ def carried(found: Capacity, summary: pd.DataFrame) -> Iterator[Finding]:
     sure = found.largest is not None and found.largest.met is Met.SURE
     yield Finding(FindingKind.CAPACITY, text, numbers, Severity.INFO if sure else Severity.WARNING)
     if found.again and found.first_missed is not None:
-        again = listed(str(step.users) for step in found.again)
+        again = counted(step.users for step in found.again)
         text = (
-            f"The objectives are met again at {again} users, although {users(found.first_missed.users)} miss them: "
+            f"The objectives are met again at {again}, although {users(found.first_missed.users)} miss them: "
             "latency does not simply grow with load here, and the smaller answer is given."
         )
         counts = {f"users_{i + 1}": float(step.users) for i, step in enumerate(found.again)}
@@ -103,10 +103,11 @@ def _left_open(found: Capacity) -> Iterator[str]:
     unknown = [step for step in found.steps if step.met is Met.UNKNOWN]
     if unknown:
         names_of = sorted({one.objective.name for step in unknown for one in step.objectives if one.met is Met.UNKNOWN})
-        counts = listed(str(step.users) for step in unknown)
-        yield f"Nothing is shown at {counts} users, where {listed(names_of)} is withheld."
+        counts = counted(step.users for step in unknown)
+        yield f"Nothing is shown at {counts}, where {listed(names_of)} is withheld."
     if found.no_evidence:
-        yield f"The step with {listed(map(str, found.no_evidence))} users is no evidence: it is invalid."
+        which = "steps" if len(found.no_evidence) > 1 else "step"
+        yield f"No evidence, since invalid: the {which} with {counted(found.no_evidence)}."
     if found.largest is not None and found.first_missed is None:
         measured = max(step.users for step in found.steps)
         yield f"No valid step misses: the limit lies beyond, and was not found (largest valid step: {users(measured)})."

@@ -45,17 +45,24 @@ def _parts(row: Mapping[Any, Any]) -> list[str]:
 
 
 def _wasted(measured: pd.DataFrame) -> Iterator[Finding]:
-    """One finding for the steps whose failed answers cost something, one for those cut at the token limit."""
+    """The step where failed answers cost the largest share; the same for answers cut at their token limit."""
     kinds = {
         cost.FAILED_PER_HOUR: ("failed answers", Severity.WARNING),
         cost.TRUNCATED_PER_HOUR: ("answers cut at their token limit", Severity.INFO),
     }
     for column, (what, severity) in kinds.items():
-        rows = measured[measured[column] > WORTH_SAYING * measured[cost.COST_PER_HOUR]].to_dict("records")
-        if rows:
-            parts = [
-                f"{number(row[column])} of {number(row[cost.COST_PER_HOUR])} an hour at {users(int(row[names.TARGET_USERS]))}"
-                for row in rows
-            ]
-            numbers = {f"users_{int(row[names.TARGET_USERS])}": float(row[column]) for row in rows}
-            yield Finding(FindingKind.COST, f"Of the cost, {what} took {listed(parts)}.", numbers, severity)
+        shares = measured[column] / measured[cost.COST_PER_HOUR]
+        if not (shares > WORTH_SAYING).any():
+            continue
+        worst = int(shares.fillna(0).to_numpy().argmax())
+        row = measured.iloc[worst]
+        text = (
+            f"Of the {number(row[cost.COST_PER_HOUR])} that an hour cost at {users(int(row[names.TARGET_USERS]))}, "
+            f"{number(row[column])} went on {what}: of all steps the largest share."
+        )
+        numbers = {
+            "users": float(row[names.TARGET_USERS]),
+            column: float(row[column]),
+            "share": float(shares.iloc[worst]),
+        }
+        yield Finding(FindingKind.COST, text, numbers, severity)

@@ -11,7 +11,7 @@ from analysis.finding import Finding, FindingKind, Severity
 from analysis.health import Verdict
 from analysis.littles_law import LawCheck
 from analysis.stats import smallest_n
-from analysis.wording import listed, number, percent, users
+from analysis.wording import counted, listed, number, percent, users
 from tokenswarm.record import Caution, Outcome
 from tokenswarm.runfolder import RunState
 
@@ -91,7 +91,7 @@ def of_law(checks: list[LawCheck]) -> Iterator[Finding]:
     not_checked = [f"{users(one.users)} ({one.unchecked})" for one in checks if one.unchecked]
     rest = f" Not checked: {listed(not_checked)}." if not_checked else ""
     text = (
-        f"Little's law (in flight = requests/s × mean E2E) holds at {listed(str(one.users) for one in held)} users, within "
+        f"Little's law (in flight = requests/s × mean E2E) holds at {counted(one.users for one in held)}, within "
         f"{percent(worst)}.{rest}"
     )
     yield Finding(FindingKind.LAW, text, {"mismatch": worst, "steps": float(len(held))})

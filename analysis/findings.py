@@ -24,7 +24,7 @@ from analysis.phase import binding
 from analysis.pipeline import Analysis
 from analysis.replicas import HEADROOM
 from analysis.usl import fit
-from analysis.wording import figure, interval, limit, listed, users
+from analysis.wording import counted, figure, interval, limit, users
 from tokenswarm.record import Outcome
 
 
@@ -96,7 +96,7 @@ def _only(text: str, steps: int) -> Finding:
 def _one_load(summary: pd.DataFrame, found: Capacity, count: int) -> Finding:
     """One load tells whether it meets the objectives, and nothing else."""
     others = sorted({int(n) for n in summary[names.TARGET_USERS]} - {count})
-    rest = f" ({listed(map(str, others))} users: invalid)" if others else ""
+    rest = f" ({counted(others)}: invalid)" if others else ""
     text = (
         f"Only one load is evidence, {users(count)}{rest}: where this server bends and what it can carry is not shown."
     )

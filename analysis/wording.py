@@ -52,3 +52,9 @@ def listed(words: Iterable[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def counted(counts: Iterable[int]) -> str:
+    """`1 user`, `1, 5 and 20 users`."""
+    found = list(counts)
+    return f"{listed(f'{count:,}' for count in found)} user{'' if found == [1] else 's'}"

@@ -114,6 +114,10 @@ def _grew(metric: str, found: Binding, times_s: tuple[float, float]) -> str:
     return f"{label} goes from {span(before)} to {span(after)}{factor}"
 
 
+def _coefficient(value: float) -> str:
+    return "below 0.00001" if value < 1e-5 else f"= {number(value)}"
+
+
 def scaled(found: UslFit) -> Finding:
     """The law's coefficients and its peak, or why they are not shown."""
     if not found.shown:
@@ -121,7 +125,7 @@ def scaled(found: UslFit) -> Finding:
         return Finding(FindingKind.SCALING, text, {"steps": float(found.steps), "reason": found.reason})
     fit = (
         f"The Universal Scalability Law fits the {found.steps} steps (R² {found.r2:.3f}, at most "
-        f"{percent(found.residual)} off): contention α = {number(found.alpha)}, crosstalk β = {number(found.beta)}"
+        f"{percent(found.residual)} off): contention α {_coefficient(found.alpha)}, crosstalk β {_coefficient(found.beta)}"
     )
     if found.peak_concurrency is None or found.peak_tokens_per_s is None:
         reach = number(FARTHEST_PEAK)

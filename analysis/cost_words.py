@@ -12,8 +12,8 @@ from analysis.wording import listed, number, users
 WORTH_SAYING = 0.001  # of the hour's cost
 
 
-def costed(found: pd.DataFrame) -> Iterator[Finding]:
-    """found: as of `cost.costs`."""
+def costed(found: pd.DataFrame, carried: int | None) -> Iterator[Finding]:
+    """found: as of `cost.costs`; carried: users at the largest step that meets the objectives, if one is known."""
     measured = found[found[[cost.COST_PER_MILLION, cost.ENERGY_PER_TOKEN_J]].notna().any(axis=1)]
     if not len(measured):
         return
@@ -23,10 +23,16 @@ def costed(found: pd.DataFrame) -> Iterator[Finding]:
     text = f"At {users(int(least[names.TARGET_USERS]))}, the cheapest step, {listed(_parts(least))}."
     if len(ordered) > 1:
         text += f" At {users(int(most[names.TARGET_USERS]))}, the dearest, {listed(_parts(most))}."
+    chosen = {"cheapest": least, "dearest": most}
+    for row in ordered:
+        if row[names.TARGET_USERS] == carried and row is not least:
+            text += f" At {users(int(row[names.TARGET_USERS]))}, the most that keep to the objectives, {listed(_parts(row))}."
+            chosen["carried"] = row
+            break
     columns = (names.TARGET_USERS, cost.COST_PER_MILLION, cost.COST_PER_REQUEST, cost.ENERGY_PER_TOKEN_J)
     numbers = {
         f"{which}_{name}": None if pd.isna(row[name]) else float(row[name])
-        for which, row in (("cheapest", least), ("dearest", most))
+        for which, row in chosen.items()
         for name in columns
     }
     yield Finding(FindingKind.COST, text, numbers)

@@ -62,7 +62,8 @@ def _all(
     yield from replicated(found, count, headroom)
     yield from (one for one in law if one.kind is FindingKind.LAW)
     if prices is not None:
-        yield from costed(costs(summary, prices, waste(analysis.requests, analysis.steps)))
+        carries = None if found.largest is None else found.largest.users
+        yield from costed(costs(summary, prices, waste(analysis.requests, analysis.steps)), carries)
     yield from of_steps(summary)
     yield from (one for one in law if one.kind is FindingKind.DISTRUST)
     yield from of_requests(analysis.requests)

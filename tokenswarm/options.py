@@ -9,6 +9,7 @@ from typing import Any
 from tokenswarm import slo
 from tokenswarm.client_options import add_client_arguments
 from tokenswarm.duration import parse_duration_s
+from tokenswarm.quality import BUILT_IN, QualityPrompt, prompts_of
 from tokenswarm.usage_error import UsageError
 
 MOST_USERS = 100_000
@@ -32,6 +33,7 @@ class RunOptions:
     save_outputs: bool
     conditions: dict[str, str]
     slos: dict[str, float]  # name → limit in base units
+    quality: tuple[QualityPrompt, ...] = ()  # asked before the load; none: no quality phase
 
 
 def add_run_arguments(parser: Any) -> None:
@@ -57,6 +59,12 @@ def add_run_arguments(parser: Any) -> None:
         help="what the server does not tell of itself, like gpu=H100; may be repeated",
     )
     slo.add_argument(parser)
+    add(
+        "--quality",
+        default="",
+        metavar="SET",
+        help=f"ask a fixed set of prompts before the load: '{BUILT_IN}' for the one that comes along, or a JSONL file",
+    )
 
 
 def add_arguments(parser: Any) -> None:
@@ -128,6 +136,7 @@ def resolve(given: argparse.Namespace) -> RunOptions:
         save_outputs=given.save_outputs,
         conditions=dict(_condition(text) for text in given.condition),
         slos=slo.parse_all(given.slo),
+        quality=tuple(prompts_of(given.quality)) if given.quality else (),
     )
 
 

@@ -16,6 +16,8 @@ from tokenswarm.client_options import settings_from
 from tokenswarm.digest import Reading
 from tokenswarm.options import RunOptions, resolve
 from tokenswarm.preflight import Findings, PreflightError, preflight
+from tokenswarm.quality import QualityAnswer
+from tokenswarm.quality_phase import ask_all
 from tokenswarm.record import Outcome
 from tokenswarm.target import parse_target
 from tokenswarm.text.prose import Language
@@ -61,6 +63,7 @@ class Prepared:
     findings: Findings
     calibration: Calibration
     readings: tuple[Reading, ...]  # the requests that it took, to be recorded
+    quality: tuple[QualityAnswer, ...] = ()
 
 
 def prepare(given: argparse.Namespace, host: str | None) -> Prepared:
@@ -87,7 +90,14 @@ def prepare(given: argparse.Namespace, host: str | None) -> Prepared:
             f"PROMPT_TOKENS={options.prompt_tokens} is too short: the chat template, words that tell requests apart and an "
             f"instruction take {fewest} tokens of this model. Ask for {fewest} or more."
         )
-    return Prepared(options=options, findings=findings, calibration=calibration, readings=tuple(readings))
+    quality = ask_all(findings.settings, options.quality, readings.append) if options.quality else []
+    return Prepared(
+        options=options,
+        findings=findings,
+        calibration=calibration,
+        readings=tuple(readings),
+        quality=tuple(quality),
+    )
 
 
 def _calibrate(settings: ChatSettings, readings: list[Reading]) -> Calibration:

@@ -27,6 +27,7 @@ CURVE_SVG = "curve.svg"
 REQUESTS_OF_ALL = "requests-*.csv"  # a file a worker, as for the next two
 HEALTH_OF_ALL = "health-*.csv"
 OUTPUTS_OF_ALL = "outputs-*.jsonl"
+QUALITY = "quality.jsonl"
 
 REMOVED = "[removed]"  # stands for a secret
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")

@@ -17,10 +17,11 @@ from tokenswarm.live import Live
 from tokenswarm.options import RunOptions, option_names
 from tokenswarm.plan import Plan, Prepared
 from tokenswarm.progress import FOLLOWED, Phase, Progress, line
+from tokenswarm.quality import QualityAnswer, to_line
 from tokenswarm.record import StepRecord
 from tokenswarm.recorder import Recorder
-from tokenswarm.rowfile import RecordingError
-from tokenswarm.runfolder import RunFolder, RunFolderError, RunInfo, RunState, run_info
+from tokenswarm.rowfile import RecordingError, RowFile
+from tokenswarm.runfolder import QUALITY, REMOVED, RunFolder, RunFolderError, RunInfo, RunState, run_info
 from tokenswarm.session import Session
 from tokenswarm.staircase import Staircase
 
@@ -82,6 +83,7 @@ class Run:
         try:
             self._save()
             self._record_preflight(prepared)
+            self._record_quality(prepared.quality)
         except (RecordingError, RunFolderError):
             shutil.rmtree(self.folder.path, ignore_errors=True)
             raise
@@ -97,6 +99,17 @@ class Run:
         recorder.close()
         if recorder.failed is not None:
             raise recorder.failed
+
+    def _record_quality(self, answers: tuple[QualityAnswer, ...]) -> None:
+        if not answers:
+            return
+        file = RowFile(self.folder.path / QUALITY, "")
+        for answer in answers:
+            line = to_line(answer)
+            for secret in self._secrets:
+                line = line.replace(secret, REMOVED)
+            file.append(line)
+        file.close()
 
     def fail(self, words: str) -> None:
         """Something can no longer be recorded. Said once; the load is to be stopped."""

@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import signal
 import subprocess
 import sys
 import time
@@ -44,6 +45,14 @@ REFUSED = answer(401, b'{"error": {"message": "Incorrect API key provided: %s"}}
 def no_proxies() -> Iterator[None]:
     with environment(OPENAI_API_KEY=None):
         yield
+
+
+@pytest.fixture(autouse=True)
+def children_of_others() -> Iterator[None]:
+    """Once gevent has watched a child, it would take the exit codes of all children from those who wait for them."""
+    yield
+    gevent.get_hub().loop.reset_sigchld()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def options(*words: str) -> argparse.Namespace:
@@ -382,9 +391,7 @@ def test_the_command_does_not_keep_streams_from_being_read(tmp_path: Path) -> No
 # -- no secrets ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "more", [["--no-preflight"], ["--no-preflight", "--json"], []], ids=["words", "json", "preflight"]
-)
+@pytest.mark.parametrize("more", [["--no-preflight"], []], ids=["record", "preflight"])
 def test_the_key_is_in_no_output(more: list[str]) -> None:
     """Though the server echoes it."""
     words = ["--model", "m", *more]

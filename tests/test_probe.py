@@ -10,9 +10,10 @@ from typing import Any
 import gevent
 import pytest
 
-from tests.reach.scripted import CHUNKED_HEAD, STREAM, Peer, Scripted, always, answer, chunk, event, until
+from tests.reach.scripted import CHUNKED_HEAD, STREAM, Peer, Scripted, always, answer, chunk, environment, event, until
 from tests.test_preflight import WITH_USAGE, models, serving
 from tokenswarm.metrics import METRICS, derive
+from tokenswarm.probe import arguments, outcome
 from tokenswarm.record import RequestRecord, columns
 
 COMMAND = [sys.executable, "-m", "tokenswarm.probe"]
@@ -76,24 +77,30 @@ def test_failed_request() -> None:
     assert line["ttft_s"] is None
 
 
+def test_wrong_use() -> None:
+    done = probe("http://127.0.0.1:1", "--no-preflight")
+    assert done.returncode == 2
+    assert done.stderr == "--no-preflight needs --model: nothing is asked of the server beforehand\n"
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["http://127.0.0.1:1", "--no-preflight"], "--no-preflight needs --model"),
         (["http://127.0.0.1:1"], "The target cannot be reached: no connection to 127.0.0.1:1"),
         (["ftp://x"], "no http(s) URL"),
         (["http://127.0.0.1:1", "--requests", "0"], "--requests must be 1 or more"),
+        (["http://127.0.0.1:1", "--max-tokens", "-1"], "--max-tokens must be 1 or more"),
         (["https://127.0.0.1:1", "--ca-file", "/nowhere.pem"], "--ca-file /nowhere.pem cannot be used"),
-        ([], "usage:"),
     ],
 )
-def test_wrong_use(words: list[str], said: str) -> None:
-    done = probe(*words)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    assert words == [] or len(done.stderr.strip().splitlines()) == 1
+def test_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with environment():
+        assert outcome(arguments().parse_args(words)) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.out == ""
+    assert len(shown.err.strip().splitlines()) == 1
 
 
 def test_reader_that_goes_away() -> None:

@@ -186,6 +186,21 @@ def test_a_poor_fit_is_not_shown_and_says_why(summary: pd.DataFrame, words: str)
     assert any(part in found.reason for part in words.split("|")), found.reason
 
 
+def test_either_rule_alone_rejects_a_fit() -> None:
+    """Noise of 5 % on a plateau explains nothing (R²), though no step is far off; one small step far off hides in R²."""
+    plateau = usl.fit(law([20, 25, 30, 40, 50], 50, 0.05, 0.0005, noise=0.05))
+    assert plateau is not None
+    assert plateau.residual < usl.MOST_RESIDUAL
+    assert plateau.reason.startswith("R² is")
+    rates = usl.model(np.array([1, 2, 5, 20, 50, 80], float), 50, 0.01, 0.0) * np.array([1, 1.3, 1, 1, 1, 1])
+    one_off = usl.fit(
+        table([a_step(n, output_tokens_per_s=x) for n, x in zip((1, 2, 5, 20, 50, 80), rates, strict=True)])
+    )
+    assert one_off is not None
+    assert one_off.r2 > usl.LEAST_R2
+    assert "off the curve" in one_off.reason
+
+
 def test_a_peak_far_beyond_what_was_measured_is_not_predicted() -> None:
     found = usl.fit(law([1, 2, 5, 10, 20], 50, 0.02, 0.0001))  # its peak is at 99
     assert found is not None

@@ -36,12 +36,13 @@ def samples(sent: pd.DataFrame, events: Events, active: pd.DataFrame) -> dict[st
     no_first, no_answer = cancelled & np.isnan(ttft_us), cancelled & np.isnan(ttfo_us)
     if np.isnan(ttfo_us).all():
         no_answer = np.zeros(len(sent), bool)  # no answer was ever seen: nothing to be open for
+    per_token_us, token_pieces = events.per_token_us()
     of_chunks = int(active.outcome.isin([Outcome.FAILED, Outcome.EMPTY]).sum())
     return {
         names.TTFT: _of_requests(np.where(no_first, watched_us, ttft_us), no_first),
         names.TTFO: _of_requests(np.where(no_answer, watched_us, ttfo_us), no_answer),
-        names.ITL: Samples(Ordered(events.gaps_us), of_chunks),
-        names.ITL_PER_TOKEN: Samples(Ordered(events.per_token_us()), of_chunks),
+        names.ITL: Samples(Ordered(events.gaps_us, pieces=events.pieces), of_chunks),
+        names.ITL_PER_TOKEN: Samples(Ordered(per_token_us, pieces=token_pieces), of_chunks),
         names.TPOT: _of_requests(tpot_us, censored),
         names.E2E: _of_requests(e2e_us, censored),
     }

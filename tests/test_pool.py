@@ -144,7 +144,9 @@ def test_twenty_in_a_row_against_llama_cpp() -> None:
     ):
         for _ in range(20):
             ask(client, max_tokens=4)
-        assert [(record.outcome, record.detail) for record in records] == [(Outcome.OK, None)] * 20
+        # a token of random weights may be no character: an answer without text is no failure
+        assert [record.detail for record in records if record.outcome not in (Outcome.OK, Outcome.EMPTY)] == []
+        assert len(records) == 20
 
 
 def test_no_socket_is_left_behind() -> None:
@@ -244,6 +246,7 @@ def test_server_that_resets_in_mid_request() -> None:
 
 PLAIN = b"Content-Type: text/event-stream\r\n"
 LENGTH = b"Content-Length: %d\r\n\r\n" % len(BODY)
+UNTIL_END = BODY.removesuffix(DONE)  # after [DONE] a break would not matter
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nContent-Type: text/html\r\n\r\n"
 KEPT = {
@@ -259,10 +262,10 @@ KEPT = {
 }
 CLOSED = {
     "connection: close": HEAD + b"Connection: close\r\n" + LENGTH + BODY,
-    "until the end": HEAD + b"\r\n" + BODY,
-    "HTTP/1.0": b"HTTP/1.0 200 OK\r\n" + PLAIN + b"\r\n" + BODY,
+    "until the end": HEAD + b"\r\n" + UNTIL_END,
+    "HTTP/1.0": b"HTTP/1.0 200 OK\r\n" + PLAIN + b"\r\n" + UNTIL_END,
     "HTTP/1.0 with length": b"HTTP/1.0 200 OK\r\n" + PLAIN + LENGTH + BODY,
-    "identity": HEAD + b"Transfer-Encoding: identity\r\n\r\n" + BODY,
+    "identity": HEAD + b"Transfer-Encoding: identity\r\n\r\n" + UNTIL_END,
 }
 
 

@@ -19,7 +19,7 @@ from tokenswarm.runfolder import RunFolder
 @dataclasses.dataclass
 class Counters:
     reads: int = 0
-    kernel_reads: int = 0
+    unstamped_reads: int = 0
     chunks: int = 0
     lag_max_ns: int = 0
 
@@ -55,7 +55,7 @@ def test_a_row_is_of_one_interval(recorder: Recorder) -> None:
     client: Any = FakeClient()
     client.collector.reads = 99  # before the run
     pulse = Pulse(client, recorder, lambda: 7)
-    client.collector = Counters(reads=10, kernel_reads=9, chunks=12, lag_max_ns=3_000_000)
+    client.collector = Counters(reads=10, unstamped_reads=1, lag_max_ns=3_000_000)
     client.watch.lag_max_ns = 5_000_999
     client.pool.carried, client.digest.backlog = {1: 1, 2: 2}, 4
     before = time.time()

@@ -13,80 +13,146 @@ import contextlib
 import select
 import socket
 import struct
+import sys
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 import gevent
 from gevent import monkey
 
-EPOLLIN, EPOLLOUT = 1, 4
+EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLET = 0x1, 0x4, 0x2000, 1 << 31
+# edge-triggered: level-triggered, epoll looks at each socket a second time after it was read; EPOLLRDHUP, since the end
+# of a stream that comes with its last bytes makes no edge of its own
+READING = EPOLLIN | EPOLLRDHUP | EPOLLET
 SO_TIMESTAMPNS = 35  # Linux; Python's socket module does not name it
 ANCILLARY_BYTES = 64  # one cmsghdr with a timespec takes 32
-DUE_NS = 300_000  # work between two looks at the sockets; the longest single piece of work comes on top
+# Work between two looks at the sockets; the longest single piece of work comes on top. Where few streams flow, one of
+# them may be fast, and looks cost next to nothing.
+DUE_NS = 300_000
+DUE_FEW_NS = 40_000
+FEW_STREAMS = 8
 
 now_ns = time.time_ns  # CLOCK_REALTIME, the clock of the kernel's stamps
 timespec = struct.Struct("qq").unpack
-
 
 PlainSocket = monkey.get_original("socket", "socket")
 
 
 def stamp_arrivals(sock: socket.socket) -> None:
     """Ask the kernel to stamp what arrives; where it cannot, reads are stamped by this process."""
-    with contextlib.suppress(OSError):
-        sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    if sys.platform == "linux":  # elsewhere the number means something else
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
 
 class Readable(Protocol):
-    """What the collector drives: a connection."""
+    """What the collector drives: a connection. `arrived_ns`: when what it read last arrived."""
+
+    arrived_ns: int
 
     def ready(self, events: int) -> None: ...
 
 
 class Collector:
-    """The epoll object, its watcher, and counters of what was read since they were last taken."""
+    """The epoll object, its watcher, and counters of what was read since they were last taken.
+
+    Where the system has no epoll, each socket has a watcher of its own: a greenlet switch a read more.
+    """
 
     def __init__(self) -> None:
-        # under monkey patching select.epoll is gone: this is the original
-        self._epoll = (monkey.saved.get("select", {}).get("epoll") or select.epoll)()
         self._readers: dict[int, Readable] = {}
         self._looked_ns = 0
-        self.reads = self.kernel_reads = self.chunks = 0
-        self.lag_max_ns = 0  # longest time between an arrival and its read
+        self.reads = 0
+        self.unstamped_reads = 0  # of them, without a kernel stamp
+        self.lag_max_ns = 0  # longest time between an arrival and the end of the round that read it
         # the kernel begins to stamp a moment after the first socket asks for it: one that lives as long as the collector
         # asks before any connection does, so that first answers are stamped too
         self._asks_for_stamps = PlainSocket(type=socket.SOCK_DGRAM)
         stamp_arrivals(self._asks_for_stamps)
-        self._watcher = gevent.get_hub().loop.io(self._epoll.fileno(), 1)
-        self._watcher.start(self.read)
+        self._loop = gevent.get_hub().loop
+        # under monkey patching select.epoll is gone: this is the original
+        epoll = monkey.saved.get("select", {}).get("epoll") or getattr(select, "epoll", None)
+        self._epoll = epoll() if epoll is not None else None
+        self._watchers: dict[int, Any] = {}
+        if self._epoll is not None:
+            self._watcher = self._loop.io(self._epoll.fileno(), 1)
+            self._watcher.start(self.read)
 
     def register(self, fd: int, reader: Readable) -> None:
         self._readers[fd] = reader
-        self._epoll.register(fd, EPOLLIN)
+        if self._epoll is not None:
+            self._epoll.register(fd, READING)
+        else:
+            self._watch(fd, 1)
 
     def want_write(self, fd: int, wanted: bool) -> None:
-        self._epoll.modify(fd, EPOLLIN | EPOLLOUT if wanted else EPOLLIN)
+        if self._epoll is not None:
+            self._epoll.modify(fd, READING | EPOLLOUT if wanted else READING)
+        else:
+            self._watch(fd, 3 if wanted else 1)
+
+    def look_again(self, fd: int) -> None:
+        """A reader has left something unread: its socket is to be reported once more."""
+        if self._epoll is not None and fd in self._readers:
+            self._epoll.modify(fd, READING)
 
     def unregister(self, fd: int) -> None:
-        if self._readers.pop(fd, None) is not None:
+        if self._readers.pop(fd, None) is None:
+            return
+        if self._epoll is not None:
             self._epoll.unregister(fd)
+        else:
+            self._unwatch(fd)
 
     def read(self) -> None:
-        """Read every socket that has data, once. Never switches greenlets, so it may be called from anywhere."""
-        readers = self._readers
-        for fd, events in self._epoll.poll(0, 1024):
-            reader = readers.get(fd)
-            if reader is not None:  # else: closed by a reader earlier in this round
-                reader.ready(events)
+        """Read every socket that has data. Never switches greenlets, so it may be called from anywhere."""
+        if self._epoll is None:
+            return
+        readers, reader = self._readers, None
+        events = self._epoll.poll(0, 1024)
+        for fd, event in events:
+            found = readers.get(fd)
+            if found is not None:  # else: closed by a reader earlier in this round
+                reader = found
+                reader.ready(event)
         self._looked_ns = now_ns()
+        if reader is not None:
+            self.reads += len(events)
+            lag_ns = self._looked_ns - reader.arrived_ns  # of the one that had to wait longest
+            if lag_ns > self.lag_max_ns:
+                self.lag_max_ns = lag_ns
 
     def read_if_due(self) -> None:
         """Look at the sockets if the last look is too long ago. For every loop that works while streams flow."""
-        if now_ns() - self._looked_ns > DUE_NS:
+        if now_ns() - self._looked_ns > (DUE_NS if len(self._readers) > FEW_STREAMS else DUE_FEW_NS):
             self.read()
 
+    @property
+    def few_streams(self) -> bool:
+        return len(self._readers) <= FEW_STREAMS
+
+    def _watch(self, fd: int, events: int) -> None:
+        self._unwatch(fd)
+        self._watchers[fd] = watcher = self._loop.io(fd, events)
+        watcher.start(self._watched, fd, EPOLLIN | EPOLLOUT if events & 2 else EPOLLIN)
+
+    def _unwatch(self, fd: int) -> None:
+        watcher = self._watchers.pop(fd, None)
+        if watcher is not None:
+            watcher.stop()
+            watcher.close()
+
+    def _watched(self, fd: int, events: int) -> None:
+        reader = self._readers.get(fd)
+        if reader is not None:
+            self.reads += 1
+            reader.ready(events)
+
     def close(self) -> None:
-        self._watcher.stop()
-        self._watcher.close()
-        self._epoll.close()
+        if self._epoll is not None:
+            self._watcher.stop()
+            self._watcher.close()
+            self._epoll.close()
+        for fd in list(self._watchers):
+            self._unwatch(fd)
         self._asks_for_stamps.close()

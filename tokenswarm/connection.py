@@ -8,13 +8,14 @@ import typing
 
 import httptools
 
-from tokenswarm.collector import ANCILLARY_BYTES, EPOLLIN, EPOLLOUT, Collector, now_ns, timespec
+from tokenswarm.collector import ANCILLARY_BYTES, EPOLLIN, EPOLLOUT, EPOLLRDHUP, Collector, now_ns, timespec
 from tokenswarm.errors import End
 from tokenswarm.exchange import Exchange
 from tokenswarm.route import Connected, Route
 
 READ_BYTES = 65536
-BODY_LIMIT_BYTES = 64 * 1024 * 1024  # unparsed bytes of one answer: beyond, it is no answer of a language model
+ENDED = EPOLLRDHUP | 0x8 | 0x10  # or EPOLLERR, EPOLLHUP
+MOST_READS = 16  # of one socket in a row: then it is the others' turn
 
 
 class Connection:
@@ -33,7 +34,7 @@ class Connection:
         self._unsent = b""
         self._deaf: str | None = None  # why the server takes no more; its answer may be there all the same
         self._spoilt = False  # bytes came that belong to no answer
-        self._arrived_ns = 0
+        self.arrived_ns = 0
         self._exchange: Exchange | None = None
         self._answered = False  # a byte of the present answer has arrived
         self._until_eof = False  # the present answer ends with the connection
@@ -77,40 +78,42 @@ class Connection:
     def ready(self, events: int) -> None:
         if events & EPOLLOUT and self._unsent:
             self._write(self._unsent)
-        if not events & ~EPOLLOUT or not self.open:
-            return
-        try:
-            data, ancillary, _, _ = self._recvmsg(READ_BYTES, ANCILLARY_BYTES)
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._broke(now_ns(), error.strerror or str(error))
-            return
-        read_ns = now_ns()
-        exchange, collector = self._exchange, self._collector
-        collector.reads += 1
-        if ancillary:
-            seconds, nanos = timespec(ancillary[0][2])
-            self._arrived_ns = arrived_ns = seconds * 1_000_000_000 + nanos
-            collector.kernel_reads += 1
-            lag_ns = read_ns - arrived_ns
-            if lag_ns > collector.lag_max_ns:
-                collector.lag_max_ns = lag_ns
-            if exchange is not None and lag_ns > exchange.lag_max_ns:
-                exchange.lag_max_ns = lag_ns
-        else:
-            self._arrived_ns = read_ns
-            if exchange is not None and data:
-                exchange.user_stamped = True
-        if not data:
-            self._eof()
-            return
-        if exchange is not None:
-            exchange.last_read_ns = read_ns
-        if self._tls is None:
-            self._feed(data)
-        else:
-            self._decipher(data)
+        for _ in range(MOST_READS):
+            if not self.open:
+                return
+            try:
+                data, ancillary, _, _ = self._recvmsg(READ_BYTES, ANCILLARY_BYTES)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._broke(now_ns(), error.strerror or str(error))
+                return
+            read_ns = now_ns()
+            exchange = self._exchange
+            if ancillary:
+                seconds, nanos = timespec(ancillary[0][2])
+                self.arrived_ns = arrived_ns = seconds * 1_000_000_000 + nanos
+                if exchange is not None and read_ns - arrived_ns > exchange.lag_max_ns:
+                    exchange.lag_max_ns = read_ns - arrived_ns
+            else:
+                self.arrived_ns = read_ns
+                if data:
+                    self._collector.unstamped_reads += 1
+                    if exchange is not None:
+                        exchange.user_stamped = True
+            if not data:
+                self._eof()
+                return
+            if exchange is not None:
+                exchange.last_read_ns = read_ns
+            if self._tls is None:
+                self._feed(data)
+            else:
+                self._decipher(data)
+            # a short read has emptied the socket; only its end may stand behind it, and that was reported
+            if len(data) < READ_BYTES and not events & ENDED:
+                return
+        self._collector.look_again(self._fd)
 
     def _decipher(self, data: bytes) -> None:
         tls, incoming = typing.cast(ssl.SSLObject, self._tls), typing.cast(ssl.MemoryBIO, self._incoming)
@@ -127,7 +130,7 @@ class Connection:
                 if self.used == 1 and not self._answered:  # under TLS 1.3 a client certificate is refused only here
                     self._end(End.CONNECT_FAILED, f"TLS with {self.route.shown} failed: {_words(error)}")
                 else:
-                    self._broke(self._arrived_ns, f"TLS: {_words(error)}")
+                    self._broke(self.arrived_ns, f"TLS: {_words(error)}")
                 return
             if not plain:
                 self._eof()
@@ -177,7 +180,7 @@ class Connection:
         status = self._parser.get_status_code()
         if 100 <= status < 200:
             return
-        exchange.status, exchange.headers_ns = status, self._arrived_ns
+        exchange.status, exchange.headers_ns = status, self.arrived_ns
         chunked = "chunked" in (exchange.header(b"transfer-encoding") or "").lower()
         framed = chunked or exchange.header(b"content-length") is not None
         self._until_eof = not framed and status not in (204, 304)
@@ -188,13 +191,9 @@ class Connection:
         exchange = self._exchange
         if exchange is None:
             return
-        exchange.arrivals.append((self._arrived_ns, data))
-        exchange.pending_bytes += len(data)
-        self._collector.chunks += 1
+        exchange.arrivals.append((self.arrived_ns, data))
         if exchange.progress is not None:
             exchange.progress.set()
-        elif exchange.pending_bytes > BODY_LIMIT_BYTES:
-            self._end(End.TOO_LARGE, f"more than {BODY_LIMIT_BYTES >> 20} MiB came faster than they could be read")
 
     def on_message_complete(self) -> None:
         exchange = self._exchange
@@ -203,7 +202,7 @@ class Connection:
         self._exchange = None
         if not self._parser.should_keep_alive() or self._unsent or self._deaf:
             self.close()
-        exchange.finish(End.COMPLETE, self._arrived_ns)
+        exchange.finish(End.COMPLETE, self.arrived_ns)
 
     # -- ends ----------------------------------------------------------------------------------------------------
 
@@ -232,7 +231,7 @@ class Connection:
         exchange, self._exchange = self._exchange, None
         self.close()
         if exchange is not None:
-            exchange.finish(end, self._arrived_ns if at_ns is None else at_ns, detail)
+            exchange.finish(end, self.arrived_ns if at_ns is None else at_ns, detail)
 
     def _eof(self) -> None:
         exchange = self._exchange

@@ -23,6 +23,7 @@ from tokenswarm.record import RequestRecord
 from tokenswarm.sse import LineTooLong
 
 SLICE = 48  # arrivals parsed between two looks at the sockets: about 0.25 ms
+SLICE_OF_FEW = 4  # where few streams flow, one of them may bring a token every 70 µs
 OPEN_STREAMS_EVERY_S = 0.5
 OPEN_STREAM_ARRIVALS = 32  # fewer than these are left to wait
 
@@ -58,32 +59,31 @@ class Reading:
         if not batch:
             return 0
         del exchange.arrivals[: len(batch)]
-        size = 0
         feed = self.answer.feed
         try:
             for arrived_ns, data in batch:
-                size += len(data)
                 if self.fault is None:
                     feed(data, arrived_ns)
         except LineTooLong as error:
             self.fault = str(error)
-        exchange.pending_bytes -= size
         return len(batch)
 
-    def close(self) -> RequestRecord:
-        """The record, after the last arrival was read."""
+    def close(self) -> None:
+        """The last arrival was read: what stands open in the answer is closed."""
         exchange = self.exchange
-        end = exchange.end
-        assert end is not None
         if self.answer is not None and self.fault is None:
             try:
                 self.answer.close(exchange.ended_ns or exchange.sent_ns)
             except LineTooLong as error:
                 self.fault = str(error)
+
+    def assemble(self) -> None:
+        """Make the record, after `close`."""
+        exchange, end = self.exchange, self.exchange.end
+        assert end is not None
         if self.fault is not None:
             end, exchange.detail = End.TOO_LARGE, self.fault
         self.record = assemble(self.asked, exchange, self.answer, end)
-        return self.record
 
 
 class Digest:
@@ -157,9 +157,12 @@ class Digest:
                 self._wake.wait(OPEN_STREAMS_EVERY_S)
 
     def _finish(self, reading: Reading) -> None:
-        while reading.read_on(SLICE):
+        while reading.read_on(self._slice()):
             self._breathe()
         reading.close()
+        self._collector.read_if_due()  # of a long answer, each of these takes milliseconds
+        reading.assemble()
+        self._collector.read_if_due()
         self._on_record(reading)
         reading.recorded.set()
         self._breathe()
@@ -167,8 +170,11 @@ class Digest:
     def _read_open_streams(self) -> None:
         for reading in list(self.open):
             while len(reading.exchange.arrivals) >= OPEN_STREAM_ARRIVALS and not self._finished:
-                reading.read_on(SLICE)
+                reading.read_on(self._slice())
                 self._breathe()
+
+    def _slice(self) -> int:
+        return SLICE_OF_FEW if self._collector.few_streams else SLICE
 
     def _breathe(self) -> None:
         """Reading the sockets comes first, then the users that want to send."""

@@ -36,7 +36,6 @@ class Exchange:
         "lag_max_ns",
         "last_read_ns",
         "limits",
-        "pending_bytes",
         "progress",
         "reconnected",
         "request",
@@ -57,7 +56,6 @@ class Exchange:
         self.status: int | None = None
         self.headers: list[tuple[bytes, bytes]] = []
         self.arrivals: list[tuple[int, bytes]] = []  # (arrival in epoch ns, bytes of the body), not parsed yet
-        self.pending_bytes = 0  # bytes of the body not parsed yet
         self.lag_max_ns = 0
         self.user_stamped = False  # a read of this answer came without a kernel stamp
         self.last_read_ns = 0

@@ -59,10 +59,10 @@ class Pulse:
 
     def _take_counters(self) -> tuple[int, int, int]:
         collector, watch = self._client.collector, self._client.watch
-        taken = max(collector.lag_max_ns, watch.lag_max_ns), collector.reads, collector.kernel_reads
-        collector.lag_max_ns = watch.lag_max_ns = 0
-        collector.reads = collector.kernel_reads = collector.chunks = 0
-        return taken
+        reads, kernel_reads = collector.reads, max(0, collector.reads - collector.unstamped_reads)
+        lag_ns = max(collector.lag_max_ns, watch.lag_max_ns)
+        collector.lag_max_ns = watch.lag_max_ns = collector.reads = collector.unstamped_reads = 0
+        return lag_ns, reads, kernel_reads
 
     def close(self) -> None:
         """Stop, and write the row of the unfinished interval. Before the recorder is closed."""

@@ -49,7 +49,6 @@ class _Stream(httpx2.SyncByteStream):
             batch = exchange.arrivals[:]
             exchange.arrivals.clear()
             for _, data in batch:
-                exchange.pending_bytes -= len(data)
                 yield data
             if exchange.arrivals:
                 continue

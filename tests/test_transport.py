@@ -120,14 +120,14 @@ def test_no_answer_in_time() -> None:
     with Scripted(silent) as server, chatting(server.url) as (client, _):
         with pytest.raises(openai.APITimeoutError):
             told(client.openai.with_options(timeout=0.2))
-        until(lambda: server.open == 0)
+        until(lambda: all(peer.gone.is_set() for peer in server.peers))
 
 
 def test_stall_in_mid_stream() -> None:
     with Scripted(stalling) as server, chatting(server.url) as (client, _):
         with pytest.raises((openai.APITimeoutError, httpx2.ReadTimeout)):
             told(client.openai.with_options(timeout=0.2))
-        until(lambda: server.open == 0)
+        until(lambda: all(peer.gone.is_set() for peer in server.peers))
 
 
 @pytest.mark.parametrize("sent", [b"", CHUNKED_HEAD, CHUNKED_HEAD + chunk(event()), b"no http at all\r\n\r\n"])
@@ -147,7 +147,7 @@ def test_stream_closed_early_closes_the_connection() -> None:
         stream = client.openai.chat.completions.create(model="m", messages=MESSAGES, stream=True)
         assert next(iter(stream)).choices[0].delta.content == "Hi"
         stream.close()
-        until(lambda: server.open == 0)
+        until(lambda: all(peer.gone.is_set() for peer in server.peers))
         assert open_files() <= before
 
 
@@ -158,7 +158,7 @@ def test_user_stopped_in_mid_call(script: object) -> None:
         until(lambda: server.requests)
         gevent.sleep(0.05)
         user.kill()
-        until(lambda: server.open == 0)
+        until(lambda: all(peer.gone.is_set() for peer in server.peers))
         assert not client.pool.carried
 
 
@@ -180,7 +180,7 @@ def test_twenty_at_once_and_nothing_left() -> None:
                 gevent.joinall(users, raise_error=True)
                 assert {user.value for user in users} == {"x" * 20 + "!"}
             assert server.most_open <= 20
-        until(lambda: server.open == 0)
+        until(lambda: all(peer.gone.is_set() for peer in server.peers))
         assert open_files() == before
 
 

@@ -37,7 +37,7 @@ def test_users_that_never_come_do_not_hold_the_run_up() -> None:
 
 
 def test_slow_starters_are_waited_for() -> None:
-    ticks = [(0.0, 0), *((20.0 * number, number) for number in range(1, 5))]
+    ticks = [(0.0, 0), *((10.0 * number, number) for number in range(1, 5))]
     asked, _ = climb([4], 100, ticks)
     assert asked == [4] * 5
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tokenswarm.record import StepRecord
 
-SETTLE_LIMIT_S = 30.0  # without one more user: those who are missing will not come, a lost worker's, say
+SETTLE_LIMIT_S = 15.0  # without one more user: those who are missing will not come, a lost worker's, say
 
 
 class Staircase:

@@ -29,7 +29,7 @@ class StepShape(LoadTestShape):
             return None
         users = self.staircase.tick(time.time(), runner.user_count)
         # all at once: the start burst is a cohort of its own in the analysis, and a ramp would only lengthen the step
-        return None if users is None else (users, max(users, 1))
+        return None if users is None else (users, max(users, 1) + lost_workers(runner))
 
     def stop(self) -> None:
         """Users are about to be stopped: the present step ends now, not after the last of them."""
@@ -40,3 +40,8 @@ class StepShape(LoadTestShape):
         """The run is over, be ready for the next one. True if every step was held to its end."""
         staircase, self.staircase = self.staircase, None
         return staircase is not None and staircase.complete
+
+
+def lost_workers(runner: Any) -> int:
+    """Added to the spawn rate, it makes Locust, which acts on a changed tick only, deal a lost worker's users out again."""
+    return len(runner.clients.missing) if hasattr(runner, "clients") else 0

@@ -85,6 +85,7 @@ def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         runner.register_message(clients.CLOSE, lambda environment, msg: environment.runner.stop())
         return
     if is_master(environment):
+        clients.bear_silence()
         environment.events.worker_report.add_listener(
             lambda client_id, data: merge_report(environment, client_id, data)
         )
@@ -188,8 +189,10 @@ def tell_master(environment: Any, worker: str, rows: int | None) -> None:
 
 def merge_own(environment: Any, session: Session) -> None:
     """In a single process the session is its own worker."""
-    while environment.tokenswarm is session:
+    while True:
         gevent.sleep(1.0)
+        if environment.tokenswarm is not session:
+            return
         environment.tokenswarm_run.merge("w0", report_of(session))
 
 
@@ -280,7 +283,7 @@ def finish(environment: Any, run: Run) -> None:
     if is_master(environment):
         environment.tokenswarm_clients.close(environment.runner)
     if environment.tokenswarm_clients.all_lost:
-        run.fail("All workers were lost before they had closed their files; the rows that they wrote are kept.")
+        run.fail("No worker was left to close its files (killed, or out of CPU?); the rows that they wrote are kept.")
     by_hand, environment.tokenswarm_by_hand = environment.tokenswarm_by_hand, None
     shape = environment.shape_class
     if isinstance(shape, StepShape):

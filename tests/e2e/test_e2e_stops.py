@@ -25,7 +25,7 @@ from tokenswarm.record import Outcome
 from tokenswarm.runfolder import SUMMARY, RunState
 
 INTERRUPTED = 3
-LONG = {"step_time": "60s", "max_tokens": "50"}  # 50 tokens take a second: some are always in mid answer
+LONG = {"step_time": "60s", "max_tokens": "100"}  # two seconds an answer: some are in mid answer after a first round
 
 
 def check_interrupted(run: Run, folder: Path, *, users: int | None) -> None:
@@ -54,7 +54,7 @@ def test_stopped_in_mid_step(
     folder = tmp_path / "r"
     command = stepload(tmp_path, "r", target=simulator.base_url, steps="4", workers=workers, **LONG)
     with running(command, tmp_path / "said") as run:
-        run.wait_until(recorded(folder, least=6), "rows")
+        run.wait_until(recorded(folder, least=4), "rows")
         for _ in range(times):
             run.interrupt(number, group=group)
             time.sleep(0.1)
@@ -101,7 +101,7 @@ def test_driver_is_killed(tmp_path: Path) -> None:
     """kill -9 of the driver: Locust, its workers and the server end by themselves, and what they had is whole."""
     folder = tmp_path / "r"
     with running(stepload(tmp_path, "r", target="sim", steps="4", workers="2", **LONG), tmp_path / "said") as run:
-        run.wait_until(recorded(folder, least=6), "rows")
+        run.wait_until(recorded(folder, least=4), "rows")
         assert len(run.family()) >= 4, "a server, a master and two workers"
         run.interrupt(signal.SIGKILL)
         assert run.left_over(within_s=15) == []
@@ -136,10 +136,10 @@ def test_worker_is_killed(tmp_path: Path, simulator: Server) -> None:
 def test_locust_by_hand_is_stopped_by_a_terminal(tmp_path: Path, simulator: Server) -> None:
     """Ctrl-C reaches master and workers at once."""
     command = [*LOCUST, "-f", SCENARIO, "--processes=2", f"--host={simulator.base_url}", f"--results={tmp_path}"]
-    command += ["--run-name=r", "--steps=4", "--step-time=60s", "--prompt-tokens=64", "--max-tokens=50"]
+    command += ["--run-name=r", "--steps=4", "--step-time=60s", "--prompt-tokens=64", "--max-tokens=100"]
     folder = tmp_path / "r"
     with running(command, tmp_path / "said") as run:
-        run.wait_until(recorded(folder, least=6), "rows")
+        run.wait_until(recorded(folder, least=4), "rows")
         run.interrupt(group=True)
         assert run.code() == INTERRUPTED, run.complained
         assert run.left_over() == []
@@ -152,7 +152,7 @@ def test_killed_locust_leaves_a_run_that_can_be_analysed(tmp_path: Path, simulat
     folder = tmp_path / "r"
     command = stepload(tmp_path, "r", target=simulator.base_url, steps="4", workers="2", **LONG)
     with running(command, tmp_path / "said") as run:
-        run.wait_until(recorded(folder, least=6), "rows")
+        run.wait_until(recorded(folder, least=4), "rows")
         next(child for child in run.family() if child.ppid() == run.process.pid).kill()
         assert run.code() == 4
         assert "signal 9" in run.complained

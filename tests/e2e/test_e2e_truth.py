@@ -92,7 +92,8 @@ def test_rows_chunks_and_tokens_are_the_servers(tmp_path: Path, processes: int) 
     check_tokens(found, truth, counted)
     by_outcome = outcomes(folder)
     assert by_outcome[Outcome.FAILED] == by_outcome[Outcome.EMPTY] == 0
-    assert 1 <= by_outcome[Outcome.CANCELLED] <= 6, "those that were in flight at the end"
+    assert by_outcome[Outcome.CANCELLED] <= 6, "those that were in flight at the end"
+    assert by_outcome[Outcome.OK] > 30
     assert {row.stamp for row in found if row.chunk_us} == {Stamp.KERNEL}
     files = request_files(folder)
     assert set(files) == {"requests-preflight.csv", *(f"requests-w{index}.csv" for index in range(processes))}

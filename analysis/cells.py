@@ -5,7 +5,6 @@ Errors name file, line and column.
 
 import dataclasses
 import datetime
-import functools
 import types
 import typing
 import warnings
@@ -41,7 +40,6 @@ class Place:
         return RunError(f"{where}: expected {expected}, found {found}; mend the cell or delete the line.")
 
 
-@functools.cache
 def cell_types(kind: type[Row]) -> dict[str, type]:
     """Column → type of its cells: float, int or str. Lists of numbers are not here, lists of words are one str."""
     found: dict[str, type] = {}

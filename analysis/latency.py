@@ -28,7 +28,7 @@ def samples(sent: pd.DataFrame, events: Events, active: pd.DataFrame) -> dict[st
     """
     cancelled = (sent.outcome == Outcome.CANCELLED).to_numpy(dtype=bool)
     censored = sent.censored.to_numpy(dtype=bool)
-    watched_us = (sent.end_us - sent.sent_us).to_numpy(dtype=float)
+    watched_us = (sent.end_us - sent.due_us).to_numpy(dtype=float)
     ttft_us, ttfo_us, tpot_us, e2e_us = (
         sent[name].to_numpy(dtype=float) for name in ("ttft_us", "ttfo_us", "tpot_us", "e2e_us")
     )

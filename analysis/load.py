@@ -2,14 +2,14 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.cells import NEEDED, Place, cell_types, epoch_us, frame
+from analysis.cells import MICRO, NEEDED, Place, cell_types, epoch_us, frame
 from analysis.chunks import Chunks, Lists, assemble, parse_lists
 from analysis.errors import RunError
 from analysis.rows import Block, RowReader
@@ -28,7 +28,7 @@ class Run:
     folder: Path
     info: dict[str, Any]  # run.json
     steps: pd.DataFrame  # columns of StepRecord, instants also as *_us
-    requests: pd.DataFrame  # scalar columns of RequestRecord, and sent_us (int64 epoch µs)
+    requests: pd.DataFrame  # scalar columns of RequestRecord, sent_us and due_us (int64 epoch µs, the master's clock)
     chunks: Chunks
     health: pd.DataFrame  # columns of HealthRecord, and us
     cut_rows: int  # last rows that were cut, dropped
@@ -45,7 +45,8 @@ def load(folder: Path) -> Run:
         raise RunError(f"{folder} holds neither {STEPS} nor {REQUESTS_OF_ALL}: nothing was recorded in this run.")
     steps, steps_cut, steps_notes = _small_table(StepRecord, steps_files)
     health, health_cut, health_notes = _small_table(HealthRecord, sorted(folder.glob(HEALTH_OF_ALL)))
-    requests, chunks, requests_cut, requests_notes = _requests(files)
+    offsets_us = clock_offsets_us(info)
+    requests, chunks, requests_cut, requests_notes = _requests(files, offsets_us)
     cut = steps_cut + health_cut + requests_cut
     missing = [name for name, found in ((STEPS, steps_files), (REQUESTS_OF_ALL, files)) if not found]
     notes = [
@@ -57,7 +58,13 @@ def load(folder: Path) -> Run:
     ]
     if cut:
         notes.append(f"{cut} last row{'s were' if cut > 1 else ' was'} cut in the middle and dropped")
-    return Run(folder, info, _with_instants(steps), requests, chunks, _with_instants(health), cut, tuple(notes))
+    unknown = sorted(set(requests.worker.dropna()) - offsets_us.keys()) if info.get("clients") else []
+    if unknown:
+        notes.append(f"the clock of {', '.join(unknown[:3])} was not compared with the master's, which the steps go by")
+    health = _with_instants(health)
+    if any(offsets_us.values()):
+        health["us"] -= health.worker.map(offsets_us).astype(float).fillna(0.0)
+    return Run(folder, info, _with_instants(steps), requests, chunks, health, cut, tuple(notes))
 
 
 def _request_files(folder: Path) -> list[Path]:
@@ -111,9 +118,10 @@ def _parts(blocks: Iterable[Block], kind: type[Row], path: Path) -> Iterator[pd.
     """The scalar columns of `blocks` in few frames: each frame costs as much as some thousand rows."""
     lines: list[int] = []
     cells: dict[str, list[bytes]] = {}
+    wanted = cell_types(kind).keys()
     for block in blocks:
         lines += block.lines
-        for name in block.cells.keys() & cell_types(kind).keys():
+        for name in block.cells.keys() & wanted:
             cells.setdefault(name, []).extend(block.cells[name])
         if len(lines) >= PART_ROWS:
             yield frame(kind, cells, path, lines)
@@ -136,7 +144,9 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(parts[1:], ignore_index=True) if parts[1:] else parts[0]
 
 
-def _requests(files: Sequence[Path]) -> tuple[pd.DataFrame, Chunks, int, list[str]]:
+def _requests(
+    files: Sequence[Path], offsets_us: Mapping[str, float]
+) -> tuple[pd.DataFrame, Chunks, int, list[str]]:
     parts = [frame(RequestRecord, {}, Path(), [])]
     times: list[Lists] = []
     tokens: list[Lists] = []
@@ -146,14 +156,30 @@ def _requests(files: Sequence[Path]) -> tuple[pd.DataFrame, Chunks, int, list[st
         parts += _parts(_with_lists(_blocks(reader, RequestRecord), path, times, tokens), RequestRecord, path)
         cut += reader.cut
         notes += _file_notes(reader)
-    table = _with_instants(_joined(parts))
-    table["sent_us"] = table.sent_us.astype(np.int64)
+    table = _on_one_clock(_with_instants(_joined(parts)), offsets_us)
     table = table.sort_values(["sent_us", "request_id"], kind="stable")  # so that no figure depends on the rows' order
     twice = int(table.request_id.dropna().duplicated().sum())
     if twice:
         notes.append(f"{twice} request ids occur twice: is a file of requests there as a copy?")
     chunks = assemble(times, tokens, table.index.to_numpy())
     return table.reset_index(drop=True), chunks, cut, notes
+
+
+def clock_offsets_us(info: Mapping[str, Any]) -> dict[str, float]:
+    """Worker → µs by which its clock was ahead of the master's, where that was measured."""
+    clients = {worker: (client or {}).get("clock_offset_s") for worker, client in (info.get("clients") or {}).items()}
+    return {worker: float(offset_s) * MICRO for worker, offset_s in clients.items() if offset_s is not None}
+
+
+def _on_one_clock(table: pd.DataFrame, offsets_us: Mapping[str, float]) -> pd.DataFrame:
+    """`sent_us` and `due_us` by the master's clock, which the steps go by; due is when it was scheduled, or sent."""
+    ahead_us: pd.Series | float = 0.0
+    if any(offsets_us.values()):
+        ahead_us = table.worker.map(offsets_us).astype(float).fillna(0.0)
+    return table.assign(
+        sent_us=(table.sent_us - ahead_us).round().astype(np.int64),
+        due_us=(table.scheduled_us.fillna(table.sent_us) - ahead_us).round().astype(np.int64),
+    )
 
 
 def _with_lists(blocks: Iterable[Block], path: Path, times: list[Lists], tokens: list[Lists]) -> Iterator[Block]:

@@ -1,7 +1,8 @@
 """Steady windows: which part of each step counts, and which request belongs to it.
 
 A window is [settled + warm-up, settled + step time), equally long for every step, shorter only where the step was cut.
-Instants are whole epoch µs: exact, so that shifting a run in time changes no membership.
+Instants are whole epoch µs: exact, so that shifting a run in time changes no membership. In an open loop a request
+belongs to where it was scheduled (`due_us`), and waits from then on: what the client sent late is not forgiven.
 """
 
 from collections.abc import Mapping
@@ -52,13 +53,13 @@ def place(requests: pd.DataFrame, chunks: Chunks, steps: pd.DataFrame) -> pd.Dat
 
     `end_us`: when it was no longer in flight; a request without a known end counts until its last chunk.
     """
-    index = np.searchsorted(steps.started_us.to_numpy(), requests.sent_us.to_numpy(), side="right") - 1
-    sent_us = requests.sent_us.to_numpy()
+    due_us = requests.due_us.to_numpy()
+    index = np.searchsorted(steps.started_us.to_numpy(), due_us, side="right") - 1
     begin_us, end_us = (_at(steps[name], index) for name in ("begin_us", "end_us"))
     took_us = requests.ended_us.fillna(pd.Series(chunks.last_us(), index=requests.index)).fillna(0)
     return requests.assign(
         step_index=index,
-        in_window=(sent_us >= begin_us) & (sent_us < end_us),
+        in_window=(due_us >= begin_us) & (due_us < end_us),
         first_of_user=~pd.DataFrame({"step": index, "worker": requests.worker, "user": requests.user}).duplicated(),
         end_us=(requests.sent_us + took_us).astype(np.int64),
         n_chunks=chunks.per_request,
@@ -77,41 +78,38 @@ def derive(requests: pd.DataFrame, chunks: Chunks) -> pd.DataFrame:
     received was seen, its end was not. NaN is: does not exist, or was not seen.
     """
     ok = (requests.outcome == Outcome.OK).to_numpy()
-    cancelled = (requests.outcome == Outcome.CANCELLED).to_numpy()
-    words = requests.warnings.fillna("")
-    not_streamed = words.str.contains(Caution.NOT_STREAMED, regex=False).to_numpy()
-    hidden = words.str.contains(Caution.HIDDEN_REASONING, regex=False).to_numpy()
-    count = len(requests)
-    ttft, e2e, tpot = np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan)
-    tokens, ended = _known(requests.output_tokens), _known(requests.ended_us)
-    for i in np.flatnonzero(ok | cancelled).tolist():
-        times: Any = chunks.of(i)
-        ttft[i] = _nan(metrics.ttft_us(times))
-        if ok[i]:
-            e2e[i] = _nan(metrics.e2e_us(times, bool(not_streamed[i]), ended[i]))
-            tpot[i] = _nan(metrics.tpot_us(times, tokens[i], bool(hidden[i])))
-    ttfo = requests.first_answer_us.where(ok | cancelled)
-    return requests.assign(ttft_us=ttft, ttfo_us=ttfo, e2e_us=e2e, tpot_us=tpot)
+    seen = ok | (requests.outcome == Outcome.CANCELLED).to_numpy()
+    not_streamed, hidden = (_has_caution(requests, word) for word in (Caution.NOT_STREAMED, Caution.HIDDEN_REASONING))
+    first_us, last_us = chunks.first_us(), chunks.last_us()
+    tokens = requests.output_tokens.to_numpy(dtype=float)
+    slip_us = (requests.sent_us - requests.due_us).to_numpy(dtype=float)
+    end_us = np.where(not_streamed, requests.ended_us.to_numpy(dtype=float), last_us)
+    paced = ok & metrics.has_tpot(chunks.per_request, tokens, ~hidden)
+    tpot_us = np.full(len(requests), np.nan)
+    tpot_us[paced] = metrics.tpot_us(first_us[paced], last_us[paced], tokens[paced])
+    return requests.assign(
+        ttft_us=np.where(seen, first_us + slip_us, np.nan),
+        ttfo_us=np.where(seen, requests.first_answer_us.to_numpy(dtype=float) + slip_us, np.nan),
+        e2e_us=np.where(ok, end_us + slip_us, np.nan),
+        tpot_us=tpot_us,
+    )
 
 
-def _nan(value: float | None) -> float:
-    return np.nan if value is None else float(value)
-
-
-def _known(values: pd.Series) -> list[int | None]:
-    return [None if value != value else int(value) for value in values.tolist()]  # NaN alone differs from itself
+def _has_caution(requests: pd.DataFrame, caution: Caution) -> np.ndarray:
+    found: np.ndarray = requests.warnings.fillna("").str.contains(caution, regex=False).to_numpy(dtype=bool)
+    return found
 
 
 def censor(requests: pd.DataFrame, begin_us: float, end_us: float) -> pd.DataFrame:
-    """The requests sent in one window [begin_us, end_us), judged at its close.
+    """The requests sent in one window [begin_us, end_us), judged at its close; in an open loop, those due in it.
 
     Adds `censored` (still open when the window closed, or stopped by us before) and lower bounds in µs where it is:
-    e2e_us ≥ close − sent; tpot_us ≥ (close − first chunk) / (tokens it came to, or may come to − 1).
+    e2e_us ≥ close − due; tpot_us ≥ (close − first chunk) / (tokens it came to, or may come to − 1).
     """
-    sent = requests[(requests.sent_us >= begin_us) & (requests.sent_us < end_us)]
-    watched_us = np.minimum(end_us, sent.end_us) - sent.sent_us
+    sent = requests[(requests.due_us >= begin_us) & (requests.due_us < end_us)]
+    watched_us = np.minimum(end_us, sent.end_us) - sent.due_us
     live = sent.outcome.isin([Outcome.OK, Outcome.CANCELLED])
-    censored = live & ((sent.outcome == Outcome.CANCELLED) | (sent.sent_us + sent.e2e_us >= end_us))
+    censored = live & ((sent.outcome == Outcome.CANCELLED) | (sent.due_us + sent.e2e_us >= end_us))
     most_tokens = sent.output_tokens.fillna(sent.max_tokens)
     decoding_us = (watched_us - sent.ttft_us).clip(lower=0)
     return sent.assign(

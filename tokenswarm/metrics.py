@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from tokenswarm.record import Caution, Outcome, RequestRecord
 
@@ -48,7 +49,8 @@ _ALL = [
         Better.LOWER,
         Kind.REQUEST,
         "Time to first token: arrival of the first chunk with generated output of any kind (content, reasoning, tool "
-        "call, refusal) minus the sending of the request. What a user waits before anything moves.",
+        "call, refusal) minus the sending of the request. What a user waits before anything moves. In an open loop all "
+        "waiting counts from when the request was scheduled.",
     ),
     Metric(
         "ttfo",
@@ -138,6 +140,23 @@ _ALL = [
         "Requests that completed inside the window, divided by its length.",
     ),
     Metric(
+        "output_tokens_per_s_wall",
+        "Output tokens/s, wall",
+        "tokens/s",
+        None,
+        Kind.STEP,
+        "Output tokens of requests that completed in the whole step (ramp, warm-up and drain included), divided by its "
+        "wall time. What tools without a steady window report; it falls short of what the server can do.",
+    ),
+    Metric(
+        "requests_per_s_wall",
+        "Requests/s, wall",
+        "1/s",
+        None,
+        Kind.STEP,
+        "Requests that completed in the whole step (ramp, warm-up and drain included), divided by its wall time.",
+    ),
+    Metric(
         "goodput_per_s",
         "Goodput",
         "1/s",
@@ -194,11 +213,17 @@ def e2e_us(chunk_us: Sequence[int], not_streamed: bool, ended_us: int | None) ->
     return chunk_us[-1] if len(chunk_us) else None
 
 
-def tpot_us(chunk_us: Sequence[int], output_tokens: int | None, hidden_reasoning: bool) -> float | None:
-    """`tpot` in µs; None below two tokens, and where tokens were counted but not streamed."""
-    if output_tokens is None or output_tokens < 2 or len(chunk_us) == 0 or hidden_reasoning:
-        return None
-    return (chunk_us[-1] - chunk_us[0]) / (output_tokens - 1)
+def has_tpot(chunks: Any, output_tokens: Any, all_streamed: Any) -> Any:
+    """Whether `tpot` exists: not below two tokens, nor where tokens were counted but not streamed.
+
+    Numbers and truth values of one request, or arrays of those of many.
+    """
+    return (chunks > 0) & (output_tokens >= 2) & all_streamed
+
+
+def tpot_us(first_us: Any, last_us: Any, output_tokens: Any) -> Any:
+    """`tpot` in µs from the first and the last output chunk; where `has_tpot`. Numbers, or arrays of them."""
+    return (last_us - first_us) / (output_tokens - 1)
 
 
 def itl_us(chunk_us: Sequence[int]) -> list[int]:
@@ -214,8 +239,9 @@ def itl_per_token_us(chunk_us: Sequence[int], chunk_tokens: Sequence[int] | None
     return [gap / tokens for gap, tokens in gaps for _ in range(tokens)]
 
 
-def _seconds(us: float | None) -> float | None:
-    return None if us is None else us / 1e6
+def _waited_s(us: float | None, slip_s: float) -> float | None:
+    """Seconds from when the request should have been sent; in a closed loop that is when it was."""
+    return None if us is None else us / 1e6 + slip_s
 
 
 def derive(record: RequestRecord) -> dict[str, float | None]:
@@ -227,12 +253,16 @@ def derive(record: RequestRecord) -> dict[str, float | None]:
     if record.outcome is not Outcome.OK:
         return dict.fromkeys(names)
     chunks, tokens = record.chunk_us, record.output_tokens
-    tpot = _seconds(tpot_us(chunks, tokens, Caution.HIDDEN_REASONING in record.warnings))
+    all_streamed = Caution.HIDDEN_REASONING not in record.warnings
+    tpot = None
+    if tokens is not None and has_tpot(len(chunks), tokens, all_streamed):
+        tpot = tpot_us(chunks[0], chunks[-1], tokens) / 1e6
+    slip_s = 0.0 if record.scheduled_at is None else record.sent_at - record.scheduled_at
     return {
-        "ttft": _seconds(ttft_us(chunks)),
-        "ttfo": _seconds(record.first_answer_us),
+        "ttft": _waited_s(ttft_us(chunks), slip_s),
+        "ttfo": _waited_s(record.first_answer_us, slip_s),
         "tpot": tpot,
-        "e2e": _seconds(e2e_us(chunks, Caution.NOT_STREAMED in record.warnings, record.ended_us)),
+        "e2e": _waited_s(e2e_us(chunks, Caution.NOT_STREAMED in record.warnings, record.ended_us), slip_s),
         "tokens_per_chunk": tokens / len(chunks) if tokens is not None and chunks else None,
         "user_tokens_per_s": 1 / tpot if tpot else None,
     }

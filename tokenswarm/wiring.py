@@ -82,7 +82,7 @@ def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
                 data.update({REPORT: report_of(environment.tokenswarm)}) if environment.tokenswarm is not None else None
             )
         )
-        runner.register_message(clients.CLOSE, lambda environment, msg: environment.runner.stop())
+        runner.register_message(clients.CLOSE, lambda environment, msg: close_worker(environment))
         return
     if is_master(environment):
         clients.bear_silence()
@@ -265,6 +265,12 @@ def on_test_stop(environment: Any, **_: Any) -> None:
         run = environment.tokenswarm_run
         if run is not None:
             finish(environment, run)
+
+
+def close_worker(environment: Any) -> None:
+    environment.runner.stop()
+    with environment.tokenswarm_closing:  # somebody else may have stopped it
+        environment.runner.send_message(clients.MESSAGE, clients.NOTHING)
 
 
 def close_session(environment: Any, session: Session) -> None:

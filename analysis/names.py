@@ -14,6 +14,8 @@ USER_TOKENS_PER_S = METRICS["user_tokens_per_s"].name
 OUTPUT_TOKENS_PER_S = METRICS["output_tokens_per_s"].name
 TOTAL_TOKENS_PER_S = METRICS["total_tokens_per_s"].name
 REQUESTS_PER_S = METRICS["requests_per_s"].name
+OUTPUT_TOKENS_PER_S_WALL = METRICS["output_tokens_per_s_wall"].name
+REQUESTS_PER_S_WALL = METRICS["requests_per_s_wall"].name
 GOODPUT_PER_S = METRICS["goodput_per_s"].name
 SLO_ATTAINMENT = METRICS["slo_attainment"].name
 ERROR_RATIO = METRICS["error_ratio"].name
@@ -29,7 +31,9 @@ STEP, TARGET_USERS = "step", "target_users"
 VERDICT, REASONS, NOTES, WITHHELD = "verdict", "reasons", "notes", "withheld"
 WINDOW_START_S, WINDOW_LENGTH_S, WINDOW_SHORT = "window_start_s", "window_length_s", "window_short"
 SENT, CENSORED, START_BURST = "requests_sent", "requests_censored", "requests_start_burst"
+START_BURST_TTFT_N = f"{TTFT}_start_burst_n"
 START_BURST_TTFT_S = f"{TTFT}_start_burst_mean_s"
+START_BURST_TTFT_MAX_S = f"{TTFT}_start_burst_max_s"
 
 
 def outcome_count(outcome: Outcome) -> str:

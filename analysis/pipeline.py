@@ -27,4 +27,4 @@ def analyse(folder: Path) -> Analysis:
     steps = windows(run.steps, run.info)
     requests = derive(place(run.requests, run.chunks, steps), run.chunks)
     summary = summarise(requests, run.chunks, steps, run.info.get("slos"))
-    return Analysis(run, steps, requests, judge(requests, run.chunks, steps, summary, run.health))
+    return Analysis(run, steps, requests, judge(requests, run.chunks, steps, summary, run.health, run.info))

@@ -49,7 +49,9 @@ def _step(
     row[names.WINDOW_LENGTH_S] = length_s
     row[names.WINDOW_SHORT] = bool(step.short)
     row |= _counts(sent)
+    row |= _start_burst(requests[requests.step_index == step.Index])
     row |= _rates(requests, chunks, events, begin_us, end_us, limits)
+    row |= _wall_rates(requests, step.started_us, step.until_us)
     if limits:
         row[names.SLO_ATTAINMENT] = met(requests.loc[sent.index], limits).mean() if len(sent) else np.nan
     active = requests[(requests.end_us >= begin_us) & (requests.sent_us < end_us)]
@@ -69,16 +71,36 @@ def observed_concurrency(requests: pd.DataFrame, begin_us: int, end_us: int) -> 
 def _counts(sent: pd.DataFrame) -> dict[str, Any]:
     count = {outcome: int((sent.outcome == outcome).sum()) for outcome in Outcome}
     judged = len(sent) - count[Outcome.CANCELLED]
-    burst = sent[sent.first_of_user]
     truncated = int(((sent.outcome == Outcome.OK) & (sent.finish_reason == LENGTH_FINISH)).sum())
     return {
         names.SENT: len(sent),
         **{names.outcome_count(outcome): n for outcome, n in count.items()},
         names.CENSORED: int(sent.censored.sum()),
-        names.START_BURST: len(burst),
-        names.START_BURST_TTFT_S: burst.ttft_us.mean() / MICRO,
+        names.START_BURST: int(sent.first_of_user.sum()),
         names.ERROR_RATIO: (judged - count[Outcome.OK]) / judged if judged else np.nan,
         names.TRUNCATED_RATIO: truncated / count[Outcome.OK] if count[Outcome.OK] else np.nan,
+    }
+
+
+def _start_burst(requests: pd.DataFrame) -> dict[str, Any]:
+    """TTFT of the first request of each user in a step, wherever it was sent: all users begin at once, and wait."""
+    ttft_us = requests[requests.first_of_user].ttft_us.dropna()
+    return {
+        names.START_BURST_TTFT_N: len(ttft_us),
+        names.START_BURST_TTFT_S: ttft_us.mean() / MICRO,
+        names.START_BURST_TTFT_MAX_S: ttft_us.max() / MICRO,
+    }
+
+
+def _wall_rates(requests: pd.DataFrame, started_us: float, until_us: float) -> dict[str, Any]:
+    """Rates over the whole step, as tools without a steady window report them; NaN where its end is unknown."""
+    length_s = (until_us - started_us) / MICRO if started_us < until_us < np.inf else np.nan
+    completed = requests[
+        (requests.outcome == Outcome.OK) & (requests.end_us >= started_us) & (requests.end_us < until_us)
+    ]
+    return {
+        names.OUTPUT_TOKENS_PER_S_WALL: completed.output_tokens.sum(min_count=min(len(completed), 1)) / length_s,
+        names.REQUESTS_PER_S_WALL: len(completed) / length_s,
     }
 
 
@@ -92,7 +114,7 @@ def _rates(
         names.TOTAL_TOKENS_PER_S: np.nan,
         names.REQUESTS_PER_S: len(completed) / length_s,
     }
-    prompts = first_seen(requests, chunks, begin_us, end_us).prompt_tokens
+    prompts, _ = _prompts(requests, chunks, begin_us, end_us)
     if prompts.notna().any() or not len(prompts):
         rates[names.TOTAL_TOKENS_PER_S] = (events.tokens + prompts.sum()) / length_s
     if limits:
@@ -110,14 +132,27 @@ def first_seen(requests: pd.DataFrame, chunks: Chunks, begin_us: int, end_us: in
     return requests[(first_us >= begin_us) & (first_us < end_us)]
 
 
+def _prompts(requests: pd.DataFrame, chunks: Chunks, begin_us: int, end_us: int) -> tuple[pd.Series, int]:
+    """Prompt tokens of the requests whose first token arrived in the window, and for how many of them they are taken.
+
+    A request that we stopped has no usage, but the server did read its prompt: the mean of the others stands for it.
+    """
+    seen = first_seen(requests, chunks, begin_us, end_us)
+    prompts = seen.prompt_tokens
+    taken = (seen.outcome == Outcome.CANCELLED) & prompts.isna() & prompts.notna().any()
+    return prompts.mask(taken, prompts.mean()), int(taken.sum())
+
+
 def _notes(events: Events, requests: pd.DataFrame, begin_us: int, end_us: int, chunks: Chunks) -> list[str]:
     found = []
     if events.chunks_as_tokens:
         share = events.chunks_as_tokens / events.chunks
         found.append(f"{share:.1%} of the chunks count as one token each: nobody told their tokens")
-    prompts = first_seen(requests, chunks, begin_us, end_us).prompt_tokens
+    prompts, taken = _prompts(requests, chunks, begin_us, end_us)
     if prompts.isna().any():
         found.append(f"prompt tokens unknown for {int(prompts.isna().sum())} of {len(prompts)} requests")
+    if taken:
+        found.append(f"prompts of {taken} requests that we stopped are taken to be as long as the others'")
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_on_paper import cancelled, failed, ok, step, write_run
+from run_on_paper import T0, cancelled, failed, ok, step, write_run
 
 from analysis import names
 from analysis.events import Events
@@ -131,8 +131,8 @@ def test_open_requests_are_censored_not_dropped(tmp_path: Path) -> None:
     found = row(tmp_path, requests)
     assert (found["requests_ok"], found["e2e_n"], found["requests_censored"]) == (8, 5, 3)
     assert math.isnan(found["e2e_p99_s"])
-    assert found["verdict"] == "invalid"
-    assert "37.5% of the requests were still open when the window closed" in found["reasons"]
+    assert found["verdict"] == "suspect"
+    assert "37.5% of the requests were still open when the window closed: E2E p95 is withheld" in found["reasons"]
 
 
 def test_kaplan_meier_on_paper(tmp_path: Path) -> None:
@@ -221,6 +221,57 @@ def test_a_whole_answer_has_an_end_and_tokens_but_no_pace(tmp_path: Path) -> Non
     assert found["e2e_max_s"] == pytest.approx(0.4)
     assert found["output_tokens_per_s"] == pytest.approx(3.0)
     assert found["total_tokens_per_s"] == pytest.approx(4.0)
+
+
+def test_a_stopped_request_has_a_prompt_too(tmp_path: Path) -> None:
+    found = row(tmp_path, [ok("a", 1, [100]), cancelled("b", 2, 500, [300])])
+    assert found["total_tokens_per_s"] == pytest.approx((2 + 20) / 10)
+    assert "prompts of 1 requests that we stopped are taken to be as long as the others'" in found["notes"]
+
+
+def test_rates_of_the_window_and_of_the_wall_time(tmp_path: Path) -> None:
+    """Completions at 10…15 s of a step of 20 s whose window is [10 s, 16 s): one a second, and 6 in 20 s."""
+    requests = [ok(f"r{i}", 0, [(10 + i) * 1000], 4) for i in range(6)]
+    steps = [step(1, 6, 10, 16, started_s=0)]
+    found = row(tmp_path, requests, steps=steps, step_time_s=6, ended_at=T0 + 20)
+    assert (found["requests_per_s"], found["requests_per_s_wall"]) == (pytest.approx(1.0), pytest.approx(0.3))
+    assert found["output_tokens_per_s_wall"] == pytest.approx(24 / 20)
+    assert math.isnan(row(tmp_path / "unended", requests, steps=steps)["requests_per_s_wall"])
+
+
+def test_the_start_burst_has_its_own_ttft_wherever_it_was_sent(tmp_path: Path) -> None:
+    requests = [ok("a", 0, [900], user="u"), ok("b", 0, [700], user="v"), ok("c", 5, [100], user="u")]
+    found = row(tmp_path, requests, warmup_s=2)
+    assert (found["requests_start_burst"], found["ttft_n"], found["ttft_start_burst_n"]) == (0, 1, 2)
+    assert (found["ttft_start_burst_mean_s"], found["ttft_start_burst_max_s"]) == (
+        pytest.approx(0.8),
+        pytest.approx(0.9),
+    )
+
+
+def test_open_loop_counts_from_the_schedule(tmp_path: Path) -> None:
+    """Due at 9.8 s, sent at 10.1 s: in the first step, and all waiting since 9.8 s is its own."""
+    late = ok("a", 10.1, [50, 70], scheduled_at=T0 + 9.8)
+    steps = [step(1, 1, 0, 10), step(2, 1, 10, 20)]
+    analysis = analyse(write_run(tmp_path, [late, ok("b", 5, [50], scheduled_at=T0 + 5)], steps))
+    first, second = analysis.summary.to_dict("records")
+    assert (first["requests_sent"], second["requests_sent"]) == (2, 0)
+    assert first["ttft_max_s"] == pytest.approx(0.350)
+    assert analysis.requests.e2e_us.tolist() == [50_000, 370_000]
+    assert analysis.requests.tpot_us.tolist()[1] == 20_000
+    assert second["output_tokens_per_s"] == pytest.approx(2 / 10)  # its tokens arrived here
+    assert metrics.derive(late)["ttft"] == pytest.approx(0.350)
+
+
+def test_rows_are_put_on_the_masters_clock(tmp_path: Path) -> None:
+    """w1's clock is 2 s ahead: what it calls 11 s is 9 s."""
+    steps = [step(1, 1, 0, 10), step(2, 1, 10, 20)]
+    clients = {"w1": {"clock_offset_s": 2.0}, "w2": {"clock_offset_s": None}}
+    requests = [ok("a", 11, [50]), ok("b", 11, [50], worker="w2")]
+    analysis = analyse(write_run(tmp_path, requests, steps, clients=clients))
+    assert analysis.requests.sent_us.tolist() == [round((T0 + s) * 1e6) for s in (9, 11)]
+    assert analysis.summary.requests_sent.tolist() == [1, 1]
+    assert analysis.run.notes == ("the clock of w2 was not compared with the master's, which the steps go by",)
 
 
 def test_unknown_prompt_tokens_are_no_zeros(tmp_path: Path) -> None:

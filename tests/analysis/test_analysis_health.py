@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_on_paper import cancelled, failed, health, ok, step, write_run
+from run_on_paper import T0, cancelled, failed, health, ok, step, write_run
 
 from analysis.pipeline import analyse
 from tokenswarm.record import HealthRecord, RequestRecord, Stamp
@@ -24,10 +24,10 @@ def seconds(**more: Any) -> list[HealthRecord]:
 
 
 def verdict(
-    folder: Path, requests: list[RequestRecord], healths: list[HealthRecord], users: int = 1
+    folder: Path, requests: list[RequestRecord], healths: list[HealthRecord], users: int = 1, **info: Any
 ) -> tuple[str, str]:
     steps = [step(1, users, 0, 10, started_s=-0.2)]
-    (found,) = analyse(write_run(folder, requests, steps, healths)).summary.to_dict("records")
+    (found,) = analyse(write_run(folder, requests, steps, healths, **info)).summary.to_dict("records")
     return found["verdict"], found["reasons"]
 
 
@@ -109,7 +109,7 @@ def test_most_requests_failed(tmp_path: Path) -> None:
 def test_nothing_was_answered(tmp_path: Path) -> None:
     found, reasons = verdict(tmp_path, [failed("a", 1, 3), cancelled("b", 2, 3)], seconds())
     assert found == "invalid"
-    assert "none of the 2 requests sent in the window was answered (1 failed, we stopped 1)" in reasons
+    assert "none of the 2 requests sent in the window was answered before it closed (1 failed, we stopped 1)" in reasons
 
 
 def test_user_stamps_of_a_late_client(tmp_path: Path) -> None:
@@ -117,3 +117,59 @@ def test_user_stamps_of_a_late_client(tmp_path: Path) -> None:
     found, reasons = verdict(tmp_path, rows, seconds(loop_lag_max_us=60_000))
     assert found == "invalid"
     assert "in 100% of the seconds the client was late by more than half the median ITL" in reasons
+
+
+def test_a_window_without_a_request(tmp_path: Path) -> None:
+    assert verdict(tmp_path, sound()[:1], seconds())[1].startswith("no request was sent in the window")
+
+
+@pytest.mark.parametrize(("open_", "expected"), [(9, "valid"), (20, "suspect"), (55, "suspect"), (61, "invalid")])
+def test_requests_still_open_at_the_close(tmp_path: Path, open_: int, expected: str) -> None:
+    rows = sound()[: 101 - open_] + [ok(f"o{i}", 9.5, [10, 20, 900], user="u") for i in range(open_)]
+    found, reasons = verdict(tmp_path, rows, seconds())
+    assert found == expected
+    assert (f"{open_ / 100:.1%} of the requests were still open when the window closed: E2E p95 is " in reasons) == (
+        expected != "valid"
+    )
+
+
+def test_a_step_cut_short_by_an_interruption_is_suspect(tmp_path: Path) -> None:
+    """3 s of a window of 10 s, most of its requests stopped with the run."""
+    rows = sound()[:11] + [cancelled(f"c{i}", 1, 2000, [10, 20], user="u") for i in range(20)]
+    steps = [step(1, 1, 0, 3, started_s=-0.2)]
+    run = write_run(tmp_path, rows, steps, seconds()[:3], state="interrupted")
+    (found,) = analyse(run).summary.to_dict("records")
+    assert found["verdict"] == "suspect"
+    assert "the step was cut short: a window of 3 s instead of 10 s" in found["reasons"]
+    assert "66.7% of the requests were still open" in found["reasons"]
+
+
+def test_a_warm_cache_that_was_asked_for(tmp_path: Path) -> None:
+    rows = sound(prompt_tokens=100, cached_tokens=96)
+    assert verdict(tmp_path / "asked", rows, seconds(), conditions={"prefix_sharing": True})[0] == "valid"
+    assert verdict(tmp_path / "not", rows, seconds(), conditions={"prefix_sharing": False})[0] == "invalid"
+
+
+def test_usage_against_the_tokenizer(tmp_path: Path) -> None:
+    found, reasons = verdict(tmp_path / "prompts", sound(), seconds(), conditions={"prompt_tokens": 12})
+    assert found == "suspect"
+    assert "the server counts 10 tokens in a prompt made to have 12" in reasons
+    found, reasons = verdict(tmp_path / "answers", sound(chunk_tokens=(1, 1, 2)), seconds())
+    assert found == "suspect"
+    assert "the server's usage says 300 output tokens, its running count 400" in reasons
+
+
+@pytest.mark.parametrize(("late", "expected"), [(0, "valid"), (5, "suspect"), (20, "invalid")])
+def test_requests_sent_later_than_scheduled(tmp_path: Path, late: int, expected: str) -> None:
+    rows = sound()[:1]
+    for i in range(100):
+        rows.append(ok(f"r{i}", i / 10, [10, 20, 90], user="u", scheduled_at=T0 + i / 10 - 0.005 * (i < late)))
+    found, reasons = verdict(tmp_path, rows, seconds())
+    assert found == expected
+    assert ("were sent later than scheduled, by up to 0.005 s" in reasons) == (late > 0)
+
+
+def test_a_worker_without_any_file_was_lost(tmp_path: Path) -> None:
+    clients = {"w1": {"clock_offset_s": 0.0}, "w2": {"clock_offset_s": 0.0}}
+    found, reasons = verdict(tmp_path, sound(), seconds(), clients=clients)
+    assert (found, reasons) == ("invalid", "worker w2 took part and left no row: its files are missing")

@@ -1,0 +1,100 @@
+"""What a step tells of the client that measured it: arrival times, its load, its clock, its workers, its schedule."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from analysis import names
+from analysis.cells import MICRO
+from analysis.grade import Finding, Verdict, grade
+from tokenswarm.record import Stamp
+
+# Each pair: beyond the first a step is suspect, beyond the second invalid.
+LAG_SHARE = (
+    0.05,
+    1.0,
+)  # of requests read later than half an ITL: p95 is touched; never invalid alone, stamps are the kernel's
+USER_LAG_SHARE = (
+    0.05,
+    0.5,
+)  # of seconds with such a lag where this process stamped itself: there the lag IS in the figures
+COALESCED = (0.01, 0.05)  # of chunks: a merged chunk reads as a gap of 0, p99 is touched first, then p95
+USER_STAMPED = (0.01, 1.0)  # of requests: their times are those of the reading
+CPU = (0.80, 0.90)  # of one core: Locust's own line is 90 %; above 80 % a burst already queues
+SHORT_USERS = (0.02, 0.10)  # of the target: the step is labelled with a load that was not there
+SHORT_CONCURRENCY = (0.10, 0.50)  # of the target: client pauses between requests, or failures that return at once
+CLOCK_STEP_S = (0.001, 0.1)  # total movement in the window: 1 ms is a slewing clock, 100 ms puts TTFT off by that much
+SLIPPED = (0.01, 0.10)  # of requests sent late in an open loop: first p99, then p95 holds the client's own delay
+SLIP_S, SLIP_OF_TTFT = 0.001, 0.05  # sent later than both, and the slip is seen in TTFT
+SILENT_S = 5.0  # a health row comes every second: five missing ones are no hiccup
+
+
+def of_arrival(row: Mapping[str, Any], sent: pd.DataFrame, watch: pd.DataFrame) -> Iterator[Finding]:
+    stamped = sent[sent.stamp.notna()]
+    if not len(stamped):
+        return
+    share = float((stamped.stamp == Stamp.USER).mean())
+    yield from grade(
+        share, USER_STAMPED, f"{share:.0%} of the requests have arrival times taken by this process, not the kernel"
+    )
+    half_itl_us = row[names.stat(names.ITL, "p50")] / 2 * MICRO
+    late = float((stamped.lag_max_us > half_itl_us).mean())
+    text = f"{late:.0%} of the requests were read later than half the median ITL"
+    yield from grade(late, LAG_SHARE, text)
+    if len(watch) and share > USER_STAMPED[0]:
+        late = float((watch.loop_lag_max_us > half_itl_us).mean())
+        text = (
+            f"in {late:.0%} of the seconds the client was late by more than half the median ITL, and its times with it"
+        )
+        yield from grade(late, USER_LAG_SHARE, text)
+    merged = stamped.coalesced.sum() / max(stamped.n_chunks.sum(), 1)
+    yield from grade(
+        merged, COALESCED, f"{merged:.1%} of the chunks were merged with the one before when they were read"
+    )
+
+
+def of_client(step: Any, row: Mapping[str, Any], watch: pd.DataFrame) -> Iterator[Finding]:
+    target = step.target_users
+    concurrency = row[names.OBSERVED_CONCURRENCY]
+    text = (
+        f"observed concurrency {concurrency:.3g} is short of {target} users: the client pauses, or answers fail at once"
+    )
+    yield from grade(1 - concurrency / target, SHORT_CONCURRENCY, text)
+    if not len(watch):
+        return
+    busiest = watch.groupby("worker").cpu_ratio.mean()
+    text = f"client CPU {busiest.max():.0%} of a core (worker {busiest.idxmax()}): use more workers"
+    yield from grade(float(busiest.max()), CPU, text)
+    users = watch.groupby("worker").users.mean().sum()
+    yield from grade(1 - users / target, SHORT_USERS, f"{users:.1f} users were up instead of {target}")
+    moved_s = watch.groupby("worker").clock_step_us.apply(lambda moves: moves.abs().sum()).max() / MICRO
+    yield from grade(
+        moved_s, CLOCK_STEP_S, f"the wall clock moved by {moved_s * 1000:.1f} ms against the monotonic one"
+    )
+
+
+def of_workers(step: Any, health: pd.DataFrame, workers: set[str], clients: Mapping[str, Any]) -> Iterator[Finding]:
+    """Workers that were lost. health: of those at work in the load; workers: those with rows; clients: of run.json."""
+    for worker, last_us in health.groupby("worker").us.max().items():
+        silent_s = (step.end_us - last_us) / MICRO
+        if silent_s > SILENT_S and last_us > step.started_us - SILENT_S * MICRO:
+            yield Verdict.INVALID, f"worker {worker} fell silent {silent_s:.0f} s before the window closed"
+        elif silent_s > SILENT_S:
+            yield Verdict.INVALID, f"worker {worker} was gone"
+    for worker in sorted(clients.keys() - workers - set(health.worker) if len(health) else ()):
+        yield Verdict.INVALID, f"worker {worker} took part and left no row: its files are missing"
+
+
+def of_schedule(row: Mapping[str, Any], due: pd.DataFrame) -> Iterator[Finding]:
+    """Open loop: requests that were sent later than scheduled. Latency counts from the schedule, slip included."""
+    scheduled = due[due.scheduled_us.notna()]
+    if not len(scheduled):
+        return
+    slip_s = (scheduled.sent_us - scheduled.due_us) / MICRO
+    ttft_s = row[names.stat(names.TTFT, "p50")]
+    late = slip_s > max(SLIP_S, SLIP_OF_TTFT * ttft_s if ttft_s > 0 else 0)
+    text = f"{late.mean():.1%} of the requests were sent later than scheduled, by up to {slip_s.max():.3g} s: "
+    yield from grade(
+        float(late.mean()), SLIPPED, text + "the client did not keep the schedule, and TTFT holds its delay"
+    )

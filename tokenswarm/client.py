@@ -36,8 +36,8 @@ class ChatSettings:
     extra_body: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     max_tokens_field: str = "max_tokens"  # or max_completion_tokens, where the server wants that
     include_usage: bool = True  # whether the server takes stream_options
-    limits: Limits = Limits()
-    tls: Tls = Tls()
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    tls: Tls = dataclasses.field(default_factory=Tls)
     fresh_connections: bool = False
 
     def parameters(self, max_tokens: int | None) -> dict[str, Any]:

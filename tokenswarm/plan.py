@@ -14,6 +14,7 @@ from tokenswarm.calibration import ESTIMATE, Calibration, TokenizerError, calibr
 from tokenswarm.client import ChatClient, ChatSettings
 from tokenswarm.client_options import settings_from
 from tokenswarm.digest import Reading
+from tokenswarm.open_files import check_open_files
 from tokenswarm.options import RunOptions, resolve
 from tokenswarm.preflight import Findings, PreflightError, preflight
 from tokenswarm.quality import QualityAnswer
@@ -25,6 +26,7 @@ from tokenswarm.usage_error import UsageError
 from tokenswarm.workload import fewest_tokens
 
 VERSIONED = ("tokenswarm", "locust", "openai", "gevent", "httptools", "msgspec", "transformers")
+CALIBRATION_TOKENS = 4  # of one alone, a server that holds back half a character shows nothing
 ATTRIBUTE = "tokenswarm_plan"  # of Locust's parsed options
 
 
@@ -73,6 +75,8 @@ def prepare(given: argparse.Namespace, host: str | None) -> Prepared:
         raise UsageError("There is no target: give --host http://host:8000/v1 (make: TARGET=…)")
     for part in host.split(","):
         parse_target(part)
+    processes = max(1, getattr(given, "processes", None) or getattr(given, "expect_workers", 1) or 1)
+    check_open_files(max(options.steps), processes=processes, targets=len(host.split(",")))
     readings: list[Reading] = []
     findings = preflight(settings_from(given, host, options.model), on_record=readings.append)
     if options.tokenizer:
@@ -90,6 +94,11 @@ def prepare(given: argparse.Namespace, host: str | None) -> Prepared:
             f"PROMPT_TOKENS={options.prompt_tokens} is too short: the chat template, words that tell requests apart and an "
             f"instruction take {fewest} tokens of this model. Ask for {fewest} or more."
         )
+    notes = list(findings.notes)
+    if options.chinese_share and options.prompt_tokens < fewest_tokens(calibration, Language.CHINESE):
+        notes.append(f"prompts of {options.prompt_tokens} tokens are too short for Chinese ones: all are English")
+        options = dataclasses.replace(options, chinese_share=0.0)
+    findings = dataclasses.replace(findings, notes=tuple(notes))
     quality = ask_all(findings.settings, options.quality, readings.append) if options.quality else []
     return Prepared(
         options=options,
@@ -105,7 +114,9 @@ def _calibrate(settings: ChatSettings, readings: list[Reading]) -> Calibration:
     samples, failures = [], []
     try:
         for messages in calibration_requests():
-            reading = client.chat(messages, user="preflight", task="preflight", max_tokens=1, await_record=True)
+            reading = client.chat(
+                messages, user="preflight", task="preflight", max_tokens=CALIBRATION_TOKENS, await_record=True
+            )
             record = reading.record
             assert record is not None
             if (

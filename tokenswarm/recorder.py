@@ -4,16 +4,18 @@ A row that cannot be kept is never dropped unseen: the first failure is told onc
 a failure nothing more is written: on a full disk short rows (failures, mostly) would still fit and long ones would not.
 """
 
+import dataclasses
 import json
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
+from tokenswarm.api_key import masked
 from tokenswarm.record import HealthRecord, Outcome, RequestRecord, header, to_csv
 from tokenswarm.rowfile import RecordingError, RowFile
-from tokenswarm.runfolder import REMOVED, RunFolder, RunFolderError
+from tokenswarm.runfolder import RunFolder, RunFolderError
 
 if typing.TYPE_CHECKING:
     from tokenswarm.digest import Reading
@@ -35,7 +37,7 @@ class Recorder:
 
     `counts`: requests that have ended, by outcome, whether or not their row could be kept. `failed`: why recording
     ended, `lost_rows`: requests without a row since. `on_failure` is called once, from within `write`, `write_health` or
-    `close`. `secrets` (the API key) are replaced in every row: servers echo them in their error texts.
+    `close`. `secrets` (the API key) are replaced in texts: servers echo them in their errors.
     Raises RunFolderError or RecordingError where the files cannot be made.
     """
 
@@ -45,13 +47,13 @@ class Recorder:
         worker: str,
         *,
         save_outputs: bool = False,
-        secrets: Iterable[str] = (),
+        secrets: Sequence[str] = (),
         on_failure: Callable[[RecordingError], None] = lambda _: None,
     ) -> None:
         self.counts: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
         self.failed: RecordingError | None = None
         self.lost_rows = 0
-        self._secrets = tuple(filter(None, secrets))
+        self._secrets = secrets  # read anew at each row: keys may be renewed in mid run
         self._on_failure = on_failure
         self._files: list[RowFile] = []
         try:
@@ -82,11 +84,13 @@ class Recorder:
         record = reading.record
         assert record is not None, "a reading is recorded after it was closed"
         self.counts[record.outcome] += 1
+        if record.detail:
+            record = dataclasses.replace(record, detail=masked(record.detail, self._secrets))
         if not self._append(self._requests, to_csv(record)):
             self.lost_rows += 1
         elif self._outputs is not None:
             chunks = [] if reading.answer is None else reading.answer.chunk_texts
-            self._append(self._outputs, output_line(record.request_id, chunks))
+            self._append(self._outputs, masked(output_line(record.request_id, chunks), self._secrets))
 
     def write_health(self, record: HealthRecord) -> None:
         """Keep a row of this process's own state."""
@@ -95,8 +99,6 @@ class Recorder:
     def _append(self, file: RowFile, row: str) -> bool:
         if self.failed is not None:
             return False
-        for secret in self._secrets:
-            row = row.replace(secret, REMOVED)
         try:
             file.append(row)
         except RecordingError as error:

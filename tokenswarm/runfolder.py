@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tokenswarm.api_key import SHORTEST_SECRET
 from tokenswarm.metrics import DEFINITIONS_VERSION
 from tokenswarm.record import SCHEMA, StepRecord, header, to_csv
 from tokenswarm.rowfile import RecordingError, RowFile, cut_torn_row
@@ -157,7 +158,7 @@ def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
             return json.dumps(redact(json.loads(text), secrets), ensure_ascii=False)
         except ValueError:
             pass
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+    for secret in sorted((each for each in secrets if len(each) >= SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, REMOVED)
     text = _FORMS.sub(REMOVED, _USERINFO.sub("", text))
     for named in _NAMED:

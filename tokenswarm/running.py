@@ -12,7 +12,9 @@ from typing import Any
 import gevent
 
 from tokenswarm import plan as planning
+from tokenswarm.api_key import masked
 from tokenswarm.by_hand import StepsByHand
+from tokenswarm.client import secrets_of
 from tokenswarm.live import Live
 from tokenswarm.options import RunOptions, option_names
 from tokenswarm.plan import Plan, Prepared
@@ -21,7 +23,7 @@ from tokenswarm.quality import QualityAnswer, to_line
 from tokenswarm.record import StepRecord
 from tokenswarm.recorder import Recorder
 from tokenswarm.rowfile import RecordingError, RowFile
-from tokenswarm.runfolder import QUALITY, REMOVED, RunFolder, RunFolderError, RunInfo, RunState, run_info
+from tokenswarm.runfolder import QUALITY, RunFolder, RunFolderError, RunInfo, RunState, run_info
 from tokenswarm.session import Session
 from tokenswarm.staircase import Staircase
 
@@ -29,6 +31,7 @@ Stairs = Staircase | StepsByHand  # what is climbed: its present and last step, 
 
 PROGRESS_EVERY_S = 5.0
 BY_HAND = "by hand"  # stands for a scenario where users were started without one
+SECRET_OPTIONS = ("header", "api_key_command")  # their texts may hold one
 CONDITIONS = ("model", "precision", "engine", "engine_version", "launch_arguments", "gpu", "gpu_count", "gpu_memory")
 
 
@@ -56,7 +59,7 @@ class Run:
             include_usage=settings.include_usage,
             calibration=prepared.calibration,
         )
-        self._secrets = [text for text in (settings.api_key, *settings.headers.values()) if text]
+        self._secrets = secrets_of(settings)
         self._info = RunInfo(
             run_id=self.folder.run_id,
             started_at=time.time(),
@@ -105,10 +108,7 @@ class Run:
             return
         file = RowFile(self.folder.path / QUALITY, "")
         for answer in answers:
-            line = to_line(answer)
-            for secret in self._secrets:
-                line = line.replace(secret, REMOVED)
-            file.append(line)
+            file.append(masked(to_line(answer), self._secrets))
         file.close()
 
     def fail(self, words: str) -> None:
@@ -223,5 +223,7 @@ def conditions(prepared: Prepared) -> dict[str, Any]:
 def shown_options(given: Namespace, resolved: RunOptions) -> dict[str, Any]:
     """The options as resolved, those of ours: no environment, no header values."""
     numbers = ("prompt_tokens", "max_tokens", "seed", "chinese_share")
-    shown = {name: value for name, value in vars(given).items() if name in option_names() and name != "header"}
+    shown = {
+        name: value for name, value in vars(given).items() if name in option_names() and name not in SECRET_OPTIONS
+    }
     return shown | {name: getattr(resolved, name) for name in numbers}

@@ -46,11 +46,18 @@ class Session:
         self.max_tokens = options.max_tokens
         self.live = Live()
         self._on_recorded = on_recorded
+        self.client = ChatClient(
+            settings,
+            worker=worker,
+            on_record=self._record,
+            on_death=lambda error: on_failure(RecordingError(MISTAKE.format(error=repr(error)))),
+            id_prefix=f"{plan.run_id}-{worker}",
+        )
         self.recorder = Recorder(
             RunFolder.attach(Path(plan.run_path)),
             worker,
             save_outputs=options.save_outputs,
-            secrets=[text for text in (settings.api_key, *settings.headers.values()) if text],
+            secrets=self.client.secrets,
             on_failure=on_failure,
         )
         self.workload = Workload(
@@ -60,13 +67,6 @@ class Session:
             prompt_tokens=options.prompt_tokens,
             calibration=plan.calibration,
             chinese_share=options.chinese_share,
-        )
-        self.client = ChatClient(
-            settings,
-            worker=worker,
-            on_record=self._record,
-            on_death=lambda error: on_failure(RecordingError(MISTAKE.format(error=repr(error)))),
-            id_prefix=f"{plan.run_id}-{worker}",
         )
         self.client.prepare(options.max_tokens)
         self.pulse = Pulse(self.client, self.recorder, users)

@@ -25,8 +25,8 @@ from tokenswarm.usage_error import UsageError
 ROOT = Path(__file__).resolve().parent.parent
 LOCUSTFILES = "locustfiles/chat.py,scenarios/stepload.py"
 SIMULATOR = "sim"
-# Of the model that is served here: measured to show the whole staircase within a minute and a half on two cores.
-LOCAL = {"step_time": "20s", "warmup": "5s", "prompt_tokens": "64", "max_tokens": "32"}
+# Of the model that is served here: at 50 users one core still answers requests within a step.
+LOCAL = {"step_time": "30s", "warmup": "5s", "prompt_tokens": "64", "max_tokens": "16"}
 WRONG_USE, INTERRUPTED, NOT_RECORDED = 2, 3, 4
 GROUP_LIMIT_S = 10.0
 IMPATIENT = 3  # this many Ctrl-C, and the load is killed

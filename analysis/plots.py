@@ -1,7 +1,7 @@
 """curve.png and curve.svg: the sheet of panels with its title, legend and footnote, from the summary alone."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,14 +43,17 @@ def write(summary: pd.DataFrame, info: Mapping[str, Any], folder: Path) -> list[
 
     matplotlib.use("Agg")
     with matplotlib.rc_context(STYLE):
-        figure = draw(summary, info)
-        paths = [folder / name for name in FILES]
-        for path in paths:
-            part = path.with_name(f"{path.name}.part")
-            metadata = {"Date": None} if path.suffix == ".svg" else {}
-            figure.savefig(part, format=path.suffix[1:], dpi=150, facecolor="white", metadata=metadata)
-            os.replace(part, path)
-    return paths
+        return save(draw(summary, info), [folder / name for name in FILES])
+
+
+def save(figure: "Figure", paths: Sequence[Path]) -> list[Path]:
+    """Writes the figure to each path, in the format that its name says, each file whole or not at all."""
+    for path in paths:
+        part = path.with_name(f"{path.name}.part")
+        metadata = {"Date": None} if path.suffix == ".svg" else {}
+        figure.savefig(part, format=path.suffix[1:], dpi=150, facecolor="white", metadata=metadata)
+        os.replace(part, path)
+    return list(paths)
 
 
 def draw(summary: pd.DataFrame, info: Mapping[str, Any]) -> "Figure":
@@ -60,9 +63,9 @@ def draw(summary: pd.DataFrame, info: Mapping[str, Any]) -> "Figure":
     figure = Figure(figsize=(13.33, 7.5))
     sheet = figure.subplots(2, 3).ravel()
     figure.subplots_adjust(left=0.06, right=0.985, top=0.795, bottom=0.175, wspace=0.2, hspace=0.38)
-    figure.text(0.06, 0.95, _title(info), fontsize=19, fontweight="bold", va="center")
-    figure.text(0.06, 0.9, _subtitle(info), fontsize=12, color=MUTED, va="center")
-    drawn = _with_load(summary)
+    figure.text(0.06, 0.95, title(info), fontsize=19, fontweight="bold", va="center")
+    figure.text(0.06, 0.9, subtitle(info), fontsize=12, color=MUTED, va="center")
+    drawn = panels.with_load(summary)
     for axes, metric in zip(sheet, (names.TTFT, names.ITL, names.TPOT, names.E2E), strict=False):
         panels.latency(axes, drawn, metric)
     panels.throughput(sheet[4], drawn)
@@ -75,14 +78,21 @@ def draw(summary: pd.DataFrame, info: Mapping[str, Any]) -> "Figure":
     return figure
 
 
-def _with_load(summary: pd.DataFrame) -> pd.DataFrame:
-    """The steps that have a place on the axis, in its order."""
-    if not len(summary):
-        return summary
-    return summary[summary[names.OBSERVED_CONCURRENCY] > 0].sort_values(names.OBSERVED_CONCURRENCY, kind="stable")
-
-
 def _legend(figure: "Figure", drawn: pd.DataFrame) -> None:
+    figure.legend(
+        handles=legend_entries(drawn),
+        loc="center left",
+        bbox_to_anchor=(0.06, 0.858),
+        ncols=6,
+        frameon=False,
+        borderpad=0,
+        borderaxespad=0,
+        columnspacing=1.8,
+    )
+
+
+def legend_entries(drawn: pd.DataFrame) -> list[Any]:
+    """The lines of a latency, the band, and the hollow point where there is one."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -102,23 +112,14 @@ def _legend(figure: "Figure", drawn: pd.DataFrame) -> None:
                 label="invalid step: not to be relied on",
             )
         )
-    figure.legend(
-        handles=entries,
-        loc="center left",
-        bbox_to_anchor=(0.06, 0.858),
-        ncols=len(entries),
-        frameon=False,
-        borderpad=0,
-        borderaxespad=0,
-        columnspacing=1.8,
-    )
+    return entries
 
 
-def _title(info: Mapping[str, Any]) -> str:
-    return f"{_cut(info.get('model') or 'unknown model', 50)}: latency against concurrency"
+def title(info: Mapping[str, Any]) -> str:
+    return f"{cut(info.get('model') or 'unknown model', 50)}: latency against concurrency"
 
 
-def _subtitle(info: Mapping[str, Any]) -> str:
+def subtitle(info: Mapping[str, Any]) -> str:
     """Target, workload and run: what a picture torn from its report must still say."""
     conditions = info.get("conditions") or {}
     workload = [
@@ -128,15 +129,15 @@ def _subtitle(info: Mapping[str, Any]) -> str:
     ]
     scenario = (info.get("scenario") or {}).get("name")
     parts = [
-        _cut(info.get("target") or "unknown target", 60),
+        cut(info.get("target") or "unknown target", 60),
         ", ".join(workload),
         f"{scenario}, closed loop" if scenario else "",
-        f"run {_cut(info['run_id'], 40)}" if info.get("run_id") else "",
+        f"run {cut(info['run_id'], 40)}" if info.get("run_id") else "",
     ]
     return "  ·  ".join(part for part in parts if part)
 
 
-def _cut(text: object, limit: int) -> str:
+def cut(text: object, limit: int) -> str:
     """Short enough for a title; dollar signs are no formulas."""
     whole = str(text).replace("$", r"\$")
     return whole if len(whole) <= limit else whole[: limit - 1] + "…"

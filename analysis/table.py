@@ -2,7 +2,7 @@
 
 import dataclasses
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 from rich import box
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis import names, notices
+from analysis.finding import Finding, Severity
 from analysis.load import Run
 from analysis.scale import WITHHELD, Scale
 from tokenswarm.metrics import METRICS
@@ -19,6 +20,7 @@ from tokenswarm.record import Outcome
 WIDE = 120  # columns; below, the steps are the columns
 LABEL_WIDTH, STEP_WIDTH = 26, 9  # of the narrow layout
 CELL_WIDTH = 5  # of a figure in the wide layout
+SHOWN_FINDINGS = 4
 BLOCKS_ABREAST = 4  # of latencies, four columns each, that fit into WIDE
 STATS = (names.MEAN, *names.QUANTILES)
 ASCII = str.maketrans({"–": "-", "≥": ">=", "µ": "u", "…": "...", "×": "x", "−": "-", "─": "-", "│": "|"})
@@ -35,12 +37,19 @@ class Block:
 
 
 def render(
-    summary: pd.DataFrame, requests: pd.DataFrame, run: Run, width: int, plain: bool = False, color: bool = False
+    summary: pd.DataFrame,
+    requests: pd.DataFrame,
+    run: Run,
+    width: int,
+    plain: bool = False,
+    color: bool = False,
+    findings: Sequence[Finding] = (),
 ) -> str:
     """The whole text. `plain`: ASCII only. summary, requests: as of `health.judge` and `steady.derive`."""
     text = io.StringIO()
     console = Console(file=text, width=width, force_terminal=color, no_color=not color, highlight=False, emoji=False)
-    for line in (*notices.headline(summary, requests, run), *notices.verdicts(summary)):
+    told = ["", *_found(findings)] if findings else []
+    for line in (*notices.headline(summary, requests, run), *notices.verdicts(summary), *told):
         console.print(line)
     if len(summary):
         for table in _wide(summary) if width >= WIDE else _narrow(summary, width):
@@ -55,10 +64,27 @@ def render(
     for line in (*notices.errors(requests), *notices.footnotes(summary, run, any_withheld=WITHHELD in shown)):
         console.print(line)
     whole = "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
-    return whole.translate(ASCII).encode("ascii", "backslashreplace").decode() if plain else whole
+    return in_ascii(whole) if plain else whole
 
 
-def latency_blocks(summary: pd.DataFrame) -> list[Block]:
+def in_ascii(text: str) -> str:
+    """`text` for a terminal that knows no more."""
+    return text.translate(ASCII).encode("ascii", "backslashreplace").decode()
+
+
+def _found(findings: Sequence[Finding]) -> list[Table]:
+    """The first findings, each hanging from its dash; the report has them all."""
+    if not findings:
+        return []
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    for one in findings[:SHOWN_FINDINGS]:
+        grid.add_row("-", Text(one.text, style="yellow" if one.severity is Severity.WARNING else ""))
+    if len(findings) > SHOWN_FINDINGS:
+        grid.add_row("", Text(f"and {len(findings) - SHOWN_FINDINGS} more in the report", style="dim"))
+    return [grid]
+
+
+def shown_latencies(summary: pd.DataFrame) -> list[str]:
     """TTFT, ITL, TPOT, E2E; TTFO where it differs from TTFT, ITL per token where the server told it and it differs."""
     shown = [names.TTFT, names.ITL, names.TPOT, names.E2E]
     ttft, ttfo = summary[names.stat(names.TTFT, "p50")], summary[names.stat(names.TTFO, "p50")]
@@ -66,7 +92,12 @@ def latency_blocks(summary: pd.DataFrame) -> list[Block]:
         shown.insert(1, names.TTFO)
     if summary[names.count(names.ITL_PER_TOKEN)].any() and ((summary[names.TOKENS_PER_CHUNK] - 1).abs() > 0.01).any():
         shown.insert(shown.index(names.ITL) + 1, names.ITL_PER_TOKEN)
-    return [_latency_block(summary, metric) for metric in shown]
+    return shown
+
+
+def latency_blocks(summary: pd.DataFrame) -> list[Block]:
+    """One block for each of `shown_latencies`."""
+    return [_latency_block(summary, metric) for metric in shown_latencies(summary)]
 
 
 def _latency_block(summary: pd.DataFrame, metric: str) -> Block:

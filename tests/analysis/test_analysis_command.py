@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from run_on_paper import cancelled, failed, health, ok, step, write_run
 
-from analysis import table
+from analysis import findings, table
 from analysis.__main__ import main
 from analysis.pipeline import analyse
 from tokenswarm.record import ErrorClass
@@ -28,7 +28,8 @@ def copied(source: Path, folder: Path) -> Path:
 
 def text(folder: Path, width: int, plain: bool = False) -> str:
     found = analyse(folder)
-    return table.render(found.summary, found.requests, found.run, width, plain)
+    said = findings.findings(found)
+    return table.render(found.summary, found.requests, found.run, width, plain, findings=said)
 
 
 def small_run(folder: Path) -> Path:
@@ -51,8 +52,8 @@ def test_the_golden_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monk
     run = copied(GOLDEN / "run", tmp_path / "run")
     assert main(["summary", str(run)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == str(run)
-    assert "\n".join(lines[:-1]) + "\n" == (GOLDEN / "table-120.txt").read_text()
+    assert lines[-2:] == [str(run / "report.html"), str(run)]
+    assert "\n".join(lines[:-2]) + "\n" == (GOLDEN / "table-120.txt").read_text()
     assert text(run, 80) == (GOLDEN / "table-80.txt").read_text()
     assert (run / "summary.csv").read_text() == (GOLDEN / "summary.csv").read_text()
     assert (run / "curve.png").read_bytes().startswith(PNG)
@@ -161,8 +162,8 @@ def test_importing_is_light_and_knows_no_locust() -> None:
     code = (
         "import sys, analysis.__main__ as m\n"
         "assert 'pandas' not in sys.modules\n"
-        "import analysis.pipeline, analysis.table, analysis.plots, analysis.tokens\n"
-        "heavy = {'locust', 'gevent', 'matplotlib', 'scipy'} & set(sys.modules)\n"
+        "import analysis.pipeline, analysis.table, analysis.plots, analysis.tokens, analysis.report, analysis.compare\n"
+        "heavy = {'locust', 'gevent', 'matplotlib', 'scipy', 'bokeh', 'jinja2'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
@@ -172,8 +173,7 @@ if __name__ == "__main__":  # writes the golden files anew
     (GOLDEN / "run").mkdir(parents=True, exist_ok=True)
     found = analyse(small_run(GOLDEN / "run"))
     for columns in (80, 120):
-        shown = table.render(found.summary, found.requests, found.run, columns)
-        (GOLDEN / f"table-{columns}.txt").write_text(shown)
+        (GOLDEN / f"table-{columns}.txt").write_text(text(GOLDEN / "run", columns))
     from analysis.summary import write
 
     write(found.summary, GOLDEN)

@@ -1,0 +1,107 @@
+"""One self-contained HTML file: a template, the style, the plotting library and the plots' data, all inside it.
+
+Texts of servers and people are data: the templates escape everything, and the page's own policy runs no script but the
+two whose hashes it names, so that nothing that slipped through could act.
+"""
+
+import base64
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.report_curves import Plot
+from analysis.report_theme import dark, step_colors
+from analysis.report_words import definitions
+from tokenswarm import __version__
+from tokenswarm.metrics import DEFINITIONS_VERSION
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scripts:
+    """What draws the plots: the library, ours, and Bokeh's JSON; all empty where there is no plot."""
+
+    library: str = ""
+    ours: str = ""
+    documents: str = ""
+    places: str = ""
+
+
+def scripts(plots: Sequence[Plot]) -> Scripts:
+    """`plots`: every plot that the template places; each can be handed in once only."""
+    if not plots:
+        return Scripts()
+    documents, places = _documents(plots)
+    ours = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    return Scripts(_library(), ours, _json(documents), _json(places))
+
+
+def render(template: str, drawn: Scripts, colors: int, context: Mapping[str, Any]) -> str:
+    """The whole page. `colors`: how many colours of steps, or of runs, it uses."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    hashes = " ".join(map(_hash, (drawn.library, drawn.ours))) if drawn.documents else "'none'"
+    return environment.get_template(template).render(
+        terms=definitions(),
+        version=__version__,
+        definitions_version=DEFINITIONS_VERSION,
+        css=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        swatches=Markup(_swatches(colors)),
+        library=Markup(drawn.library),
+        script=Markup(drawn.ours),
+        script_hashes=hashes,
+        documents=Markup(drawn.documents),
+        places=Markup(drawn.places),
+        colors=Markup(_json(dark(colors))),
+        **context,
+    )
+
+
+def _library() -> str:
+    """Bokeh's own script, without the parts for widgets, tables and formulas."""
+    from bokeh.resources import Resources
+
+    return "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw)
+
+
+def _documents(plots: Sequence[Plot]) -> tuple[Any, list[Any]]:
+    """Bokeh's JSON of all plots in one document, and which plot belongs into which element."""
+    from bokeh.document import Document
+
+    document = Document()
+    with document.models.freeze():  # else Bokeh walks over all of them anew for each
+        for plot in plots:
+            plot.figure.name = f"plot-{plot.key}"
+            document.add_root(plot.figure)
+    roots = {plot.figure.id: plot.figure.name for plot in plots}
+    return {"plots": document.to_json(deferred=False)}, [{"docid": "plots", "roots": roots, "root_ids": list(roots)}]
+
+
+def _json(value: Any) -> str:
+    """JSON that may stand inside a script element: nothing in it can close the element or open a comment."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _swatches(steps: int) -> str:
+    """The legends' colours of steps, light and dark."""
+    swap = dark(steps)
+    light = "".join(f".swatch-{color[1:]}{{--c:{color}}}" for color in step_colors(steps))
+    night = "".join(f".swatch-{color[1:]}{{--c:{swap[color]}}}" for color in step_colors(steps))
+    return f"{light}@media (prefers-color-scheme: dark){{{night}}}@media print{{{light}}}"

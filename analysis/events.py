@@ -8,6 +8,7 @@ import pandas as pd
 
 from analysis.chunks import Chunks
 from analysis.dependence import MOST_GROUPS
+from analysis.steady import has_caution
 from tokenswarm.record import Caution, Outcome
 
 BLOCK_CHUNKS = 100_000  # bounds the working memory, to what a processor's cache holds
@@ -38,7 +39,7 @@ def tokens_per_chunk(requests: pd.DataFrame) -> np.ndarray:
 
     Tokens that were counted but never streamed (hidden reasoning) did not arrive, and are not spread.
     """
-    hidden = requests.warnings.fillna("").str.contains(Caution.HIDDEN_REASONING, regex=False)
+    hidden = has_caution(requests, Caution.HIDDEN_REASONING)
     streamed = requests.output_tokens - requests.reasoning_tokens.where(hidden, 0).fillna(0)
     return (streamed.clip(lower=0) / requests.n_chunks.where(requests.n_chunks > 0)).to_numpy(dtype=float)
 

@@ -21,6 +21,21 @@ from analysis.instrument import CPU as CPU
 from analysis.instrument import of_arrival, of_client, of_schedule, of_workers
 from analysis.workload_check import of_workload, told_tokens
 
+READ = [
+    "worker",
+    "due_us",
+    "sent_us",
+    "scheduled_us",
+    "stamp",
+    "lag_max_us",
+    "coalesced",
+    "n_chunks",
+    "cached_tokens",
+    "prompt_tokens",
+    "output_tokens",
+    "tokens_from",
+]
+
 
 def judge(
     requests: pd.DataFrame,
@@ -38,13 +53,17 @@ def judge(
     conditions = info.get("conditions") or {}
     told = told_tokens(requests, chunks)
     impossible = impossible_rows(requests, chunks)
+    requests = requests[READ]
     health = _of_load(health, steps)
+    clients = (info.get("clients") or {}).keys()
+    lost = clients - set(requests.worker.dropna().unique()) - set(health.worker.unique()) if len(health) else set()
     verdicts, reasons = [], []
     for step, row in zip(steps.itertuples(), summary.to_dict("records"), strict=True):
         shown = {str(name): value for name, value in row.items()}
         findings = list(_no_window(step)) or [
             *_of_step(step, shown, requests, impossible, told, conditions),
-            *_of_instrument(step, shown, requests, health, info.get("clients") or {}),
+            *_of_instrument(step, shown, requests, health),
+            *of_workers(step, health, lost),
         ]
         worst = max((verdict for verdict, _ in findings), key=list(Verdict).index, default=Verdict.VALID)
         findings.sort(key=lambda finding: -list(Verdict).index(finding[0]))
@@ -91,11 +110,10 @@ def _of_step(
 
 
 def _of_instrument(
-    step: Any, row: Mapping[str, Any], requests: pd.DataFrame, health: pd.DataFrame, clients: Mapping[str, Any]
+    step: Any, row: Mapping[str, Any], requests: pd.DataFrame, health: pd.DataFrame
 ) -> Iterator[Finding]:
     due = requests[_due(requests, step)]
     watch = health[(health.us > step.begin_us) & (health.us <= step.end_us)]
     yield from of_arrival(row, due, watch)
     yield from of_client(step, row, watch)
     yield from of_schedule(row, due)
-    yield from of_workers(step, health, set(requests.worker.dropna()), clients)

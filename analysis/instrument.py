@@ -1,6 +1,6 @@
 """What a step tells of the client that measured it: arrival times, its load, its clock, its workers, its schedule."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import pandas as pd
@@ -74,15 +74,15 @@ def of_client(step: Any, row: Mapping[str, Any], watch: pd.DataFrame) -> Iterato
     )
 
 
-def of_workers(step: Any, health: pd.DataFrame, workers: set[str], clients: Mapping[str, Any]) -> Iterator[Finding]:
-    """Workers that were lost. health: of those at work in the load; workers: those with rows; clients: of run.json."""
+def of_workers(step: Any, health: pd.DataFrame, lost: Set[str]) -> Iterator[Finding]:
+    """Workers that fell silent, by the health of those at work in the load, and those that are `lost` altogether."""
     for worker, last_us in health.groupby("worker").us.max().items():
         silent_s = (step.end_us - last_us) / MICRO
         if silent_s > SILENT_S and last_us > step.started_us - SILENT_S * MICRO:
             yield Verdict.INVALID, f"worker {worker} fell silent {silent_s:.0f} s before the window closed"
         elif silent_s > SILENT_S:
             yield Verdict.INVALID, f"worker {worker} was gone"
-    for worker in sorted(clients.keys() - workers - set(health.worker) if len(health) else ()):
+    for worker in sorted(lost):
         yield Verdict.INVALID, f"worker {worker} took part and left no row: its files are missing"
 
 

@@ -58,7 +58,7 @@ def load(folder: Path) -> Run:
     ]
     if cut:
         notes.append(f"{cut} last row{'s were' if cut > 1 else ' was'} cut in the middle and dropped")
-    unknown = sorted(set(requests.worker.dropna()) - offsets_us.keys()) if info.get("clients") else []
+    unknown = sorted(set(requests.worker.dropna().unique()) - offsets_us.keys()) if info.get("clients") else []
     if unknown:
         notes.append(f"the clock of {', '.join(unknown[:3])} was not compared with the master's, which the steps go by")
     health = _with_instants(health)
@@ -144,9 +144,7 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(parts[1:], ignore_index=True) if parts[1:] else parts[0]
 
 
-def _requests(
-    files: Sequence[Path], offsets_us: Mapping[str, float]
-) -> tuple[pd.DataFrame, Chunks, int, list[str]]:
+def _requests(files: Sequence[Path], offsets_us: Mapping[str, float]) -> tuple[pd.DataFrame, Chunks, int, list[str]]:
     parts = [frame(RequestRecord, {}, Path(), [])]
     times: list[Lists] = []
     tokens: list[Lists] = []

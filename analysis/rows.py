@@ -75,7 +75,7 @@ class RowReader:
             while text:
                 ahead = file.read(most_bytes)  # whether a short row is the LAST one decides what it means
                 body, end, held = (held + text).rpartition(b"\n")
-                if ahead and body.count(QUOTE) % 2:  # a quoted cell goes on behind this block
+                if ahead and QUOTE in body and body.count(QUOTE) % 2:  # a quoted cell goes on behind this block
                     body, held = b"", body + end + held
                 if body or end:
                     yield from self._block(number, body, is_last=not ahead, torn=bool(held))

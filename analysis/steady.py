@@ -79,7 +79,7 @@ def derive(requests: pd.DataFrame, chunks: Chunks) -> pd.DataFrame:
     """
     ok = (requests.outcome == Outcome.OK).to_numpy()
     seen = ok | (requests.outcome == Outcome.CANCELLED).to_numpy()
-    not_streamed, hidden = (_has_caution(requests, word) for word in (Caution.NOT_STREAMED, Caution.HIDDEN_REASONING))
+    not_streamed, hidden = (has_caution(requests, word) for word in (Caution.NOT_STREAMED, Caution.HIDDEN_REASONING))
     first_us, last_us = chunks.first_us(), chunks.last_us()
     tokens = requests.output_tokens.to_numpy(dtype=float)
     slip_us = (requests.sent_us - requests.due_us).to_numpy(dtype=float)
@@ -95,8 +95,10 @@ def derive(requests: pd.DataFrame, chunks: Chunks) -> pd.DataFrame:
     )
 
 
-def _has_caution(requests: pd.DataFrame, caution: Caution) -> np.ndarray:
-    found: np.ndarray = requests.warnings.fillna("").str.contains(caution, regex=False).to_numpy(dtype=bool)
+def has_caution(requests: pd.DataFrame, caution: Caution) -> np.ndarray:
+    """Which requests bear that word; few different combinations of words occur, so each is looked at once."""
+    bearing = [words for words in requests.warnings.dropna().unique() if caution in words.split()]
+    found: np.ndarray = requests.warnings.isin(bearing).to_numpy(dtype=bool)
     return found
 
 

@@ -19,6 +19,27 @@ from tokenswarm.runfolder import SUMMARY
 
 LENGTH_FINISH = "length"  # finish_reason of an answer that ended at its token limit
 
+READ = [
+    "sent_us",
+    "due_us",
+    "end_us",
+    "ended_us",
+    "step_index",
+    "first_of_user",
+    "n_chunks",
+    "outcome",
+    "finish_reason",
+    "warnings",
+    "max_tokens",
+    "prompt_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "ttft_us",
+    "ttfo_us",
+    "e2e_us",
+    "tpot_us",
+]
+
 
 def summarise(
     requests: pd.DataFrame, chunks: Chunks, steps: pd.DataFrame, slos: Mapping[str, Any] | None = None
@@ -28,6 +49,8 @@ def summarise(
     requests, steps: as of `steady.derive` and `steady.windows`.
     """
     limits = request_limits(slos)
+    # Rows are picked dozens of times a step: only the columns that are read, and outcomes as numbers with a name.
+    requests = requests[READ].astype({"outcome": pd.CategoricalDtype([outcome.value for outcome in Outcome])})
     zero_us = float(steps.started_us.min()) if len(steps) else 0.0
     rows = [_step(step, requests, chunks, limits, zero_us) for step in steps.itertuples()]
     return pd.DataFrame(rows)
@@ -50,13 +73,14 @@ def _step(
     row[names.WINDOW_SHORT] = bool(step.short)
     row |= _counts(sent)
     row |= _start_burst(requests[requests.step_index == step.Index])
-    row |= _rates(requests, chunks, events, begin_us, end_us, limits)
+    prompts, prompts_taken = _prompts(requests, chunks, begin_us, end_us)
+    row |= _rates(requests, events, prompts, begin_us, end_us, limits)
     row |= _wall_rates(requests, step.started_us, step.until_us)
     if limits:
         row[names.SLO_ATTAINMENT] = met(requests.loc[sent.index], limits).mean() if len(sent) else np.nan
-    active = requests[(requests.end_us >= begin_us) & (requests.sent_us < end_us)]
+    active = requests[["outcome"]][(requests.end_us >= begin_us) & (requests.sent_us < end_us)]
     row |= latency.figures(latency.samples(sent, events, active))
-    row[names.NOTES] = "; ".join(_notes(events, requests, begin_us, end_us, chunks))
+    row[names.NOTES] = "; ".join(_notes(events, prompts, prompts_taken))
     return row
 
 
@@ -105,7 +129,12 @@ def _wall_rates(requests: pd.DataFrame, started_us: float, until_us: float) -> d
 
 
 def _rates(
-    requests: pd.DataFrame, chunks: Chunks, events: Events, begin_us: int, end_us: int, limits: Mapping[str, float]
+    requests: pd.DataFrame,
+    events: Events,
+    prompts: pd.Series,
+    begin_us: int,
+    end_us: int,
+    limits: Mapping[str, float],
 ) -> dict[str, Any]:
     length_s = (end_us - begin_us) / MICRO or np.nan
     completed = requests[(requests.outcome == Outcome.OK) & (requests.end_us >= begin_us) & (requests.end_us < end_us)]
@@ -114,7 +143,6 @@ def _rates(
         names.TOTAL_TOKENS_PER_S: np.nan,
         names.REQUESTS_PER_S: len(completed) / length_s,
     }
-    prompts, _ = _prompts(requests, chunks, begin_us, end_us)
     if prompts.notna().any() or not len(prompts):
         rates[names.TOTAL_TOKENS_PER_S] = (events.tokens + prompts.sum()) / length_s
     if limits:
@@ -139,16 +167,15 @@ def _prompts(requests: pd.DataFrame, chunks: Chunks, begin_us: int, end_us: int)
     """
     seen = first_seen(requests, chunks, begin_us, end_us)
     prompts = seen.prompt_tokens
-    taken = (seen.outcome == Outcome.CANCELLED) & prompts.isna() & prompts.notna().any()
+    taken = (seen.outcome == Outcome.CANCELLED) & prompts.isna() & bool(prompts.notna().any())
     return prompts.mask(taken, prompts.mean()), int(taken.sum())
 
 
-def _notes(events: Events, requests: pd.DataFrame, begin_us: int, end_us: int, chunks: Chunks) -> list[str]:
+def _notes(events: Events, prompts: pd.Series, taken: int) -> list[str]:
     found = []
     if events.chunks_as_tokens:
         share = events.chunks_as_tokens / events.chunks
         found.append(f"{share:.1%} of the chunks count as one token each: nobody told their tokens")
-    prompts, taken = _prompts(requests, chunks, begin_us, end_us)
     if prompts.isna().any():
         found.append(f"prompt tokens unknown for {int(prompts.isna().sum())} of {len(prompts)} requests")
     if taken:

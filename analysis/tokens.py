@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 
 from analysis.cells import MICRO
+from analysis.errors import RunError
 from analysis.load import Run
 from analysis.steady import place, windows
 
 FILE = "tokens.csv"
+CSV, PARQUET = ".csv", ".parquet"
 BLOCK_CHUNKS = 500_000  # bounds memory: the table is many times the size of what it is made from
 
 
@@ -46,10 +48,37 @@ def blocks(run: Run) -> Iterator[pd.DataFrame]:
 
 
 def write(run: Run, path: Path) -> Path:
-    """Writes the table to `path`, whole or not at all."""
+    """Writes the table to `path`, whole or not at all: Parquet where its name ends so, else CSV.
+
+    Raises RunError where Parquet is asked for and pyarrow, which writes it, is not installed.
+    """
     part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8", newline="") as file:
-        for number, block in enumerate(blocks(run)):
-            block.to_csv(file, index=False, header=number == 0, float_format="%.6f", lineterminator="\n")
+    if path.suffix == PARQUET:
+        _parquet(blocks(run), part)
+    else:
+        _csv(blocks(run), part)
     os.replace(part, path)
     return path
+
+
+def _csv(found: Iterator[pd.DataFrame], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for number, block in enumerate(found):
+            block.to_csv(file, index=False, header=number == 0, float_format="%.6f", lineterminator="\n")
+
+
+def _parquet(found: Iterator[pd.DataFrame], path: Path) -> None:
+    try:
+        import pyarrow as pa  # type: ignore[import-not-found,unused-ignore]  # no requirement: optional
+        from pyarrow import parquet
+    except ImportError:
+        raise RunError(
+            f"Parquet is written by pyarrow, which is not installed: pip install pyarrow, or name a {CSV} file."
+        ) from None
+    texts, counts, times = ("run_id", "request_id"), ("step", "chunk"), ("arrived_at", "gap_s")
+    fields = [(name, pa.string()) for name in texts] + [(name, pa.int64()) for name in counts]
+    fields += [*((name, pa.float64()) for name in times), ("tokens", pa.float32())]
+    schema = pa.schema(fields)
+    with parquet.ParquetWriter(path, schema) as writer:
+        for block in found:
+            writer.write_table(pa.Table.from_pandas(block, schema=schema, preserve_index=False))

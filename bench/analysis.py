@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.__main__ import table
 from bench.goals import Line, Verdict
 from tokenswarm.record import (
     HealthRecord,
@@ -35,17 +36,19 @@ USERS = (1, 5, 20, 50)
 STEP_S, WARMUP_S = 600.0, 30.0
 GAP_US, TOKENS, WORKERS = 10_000, 200, 2
 EPOCH_S = 1_761_442_200.0
-TIMES_READ, RSS_MB, GROWTH = 3.0, 1500.0, 1.25  # of the goals: × read_csv, at the peak, × the time per token
-LIMIT_S = 600.0
+TIMES_READ, RSS_MB, GROWTH = 3.0, 1500.0, 1.25  # the goals: × read_csv, at the peak, × the time of a token when longer
+READ, SUMMARY, EVERYTHING = "read_csv", "summary", "everything"
+LIMIT_S = 600.0  # of one side
+# What each side has loaded before its clock starts, and what it does then.
 SIDES = {
-    "read_csv": "import pandas as pd\n",
-    "summary": "import analysis.pipeline\n",
-    "everything": "import analysis.__main__, analysis.pipeline, analysis.table, analysis.plots\n",
+    READ: "import pandas as pd",
+    SUMMARY: "import analysis.pipeline",
+    EVERYTHING: "import analysis.__main__, analysis.pipeline, analysis.table, analysis.plots",
 }
 WORK = {
-    "read_csv": "frames = [pd.read_csv(path) for path in sorted(folder.glob('*.csv'))]\n",
-    "summary": "analysis.pipeline.analyse(folder)\n",
-    "everything": "analysis.__main__.main(['summary', str(folder)])\n",
+    READ: "frames = [pd.read_csv(path) for path in sorted(folder.glob('*.csv')) if path.name != 'summary.csv']",
+    SUMMARY: "analysis.pipeline.analyse(folder)",
+    EVERYTHING: "analysis.__main__.main(['summary', str(folder)])",
 }
 CLOCK = """
 import json, pathlib, resource, sys, time
@@ -154,6 +157,117 @@ def _requests(
 
 
 def _health(at_s: float, worker: str, users: int) -> HealthRecord:
-    busy = {"cpu_ratio": 0.05, "loop_lag_max_us": 300, "reads": 100 * users, "kernel_reads": 100 * users}
-    rest = {"backlog": 0, "rss_bytes": 100_000_000, "clock_step_us": 0}
-    return HealthRecord(at=at_s, worker=worker, users=users, in_flight=users, **busy, **rest)
+    reads = 100 * users
+    return HealthRecord(
+        at=at_s,
+        worker=worker,
+        users=users,
+        in_flight=users,
+        cpu_ratio=0.05,
+        loop_lag_max_us=300,
+        reads=reads,
+        kernel_reads=reads,
+        backlog=0,
+        rss_bytes=100_000_000,
+        clock_step_us=0,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Used:
+    """What one side took: its own work, without the start of Python and what it has loaded before."""
+
+    wall_s: float
+    cpu_s: float
+    rss_mb: float
+
+
+def measure(side: str, folder: Path) -> Used:
+    """One side in a fresh process. Raises RuntimeError with its last words where it fails."""
+    code = CLOCK.format(imports=SIDES[side], work=WORK[side])
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{side} failed: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+    return Used(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def compare(folder: Path, pairs: int, sides: Sequence[str] = tuple(SIDES)) -> dict[str, list[Used]]:
+    """Side → what it took in each of `pairs` rounds; the sides take turns."""
+    found: dict[str, list[Used]] = {side: [] for side in sides}
+    for number in range(pairs):
+        for side in sides:
+            if sys.stderr.isatty():
+                print(f"\r{number + 1}/{pairs} {side:<12}", end="", file=sys.stderr, flush=True)
+            found[side].append(measure(side, folder))
+    if sys.stderr.isatty():
+        print(f"\r{'':<24}\r", end="", file=sys.stderr, flush=True)
+    return found
+
+
+def lines(found: dict[str, list[Used]], longer: dict[str, list[Used]] | None, times: int) -> list[Line]:
+    """The goals and what was measured: ratios are medians over the pairs."""
+    section = "analysis of a run of 40 minutes"
+    shown = []
+    for side in (SUMMARY, EVERYTHING):
+        ratio = _ratio(found, side, "wall_s")
+        text = f"{ratio:.1f} x (CPU {_ratio(found, side, 'cpu_s'):.1f} x; {_median(found[side], 'wall_s'):.2f} s)"
+        shown.append(_line(section, f"CSV to {side}", text, f"<= {TIMES_READ:.0f} x read_csv", ratio <= TIMES_READ))
+    read = f"{_median(found[READ], 'wall_s'):.2f} s (CPU {_median(found[READ], 'cpu_s'):.2f} s)"
+    shown.append(Line(section, "pandas.read_csv alone", read, "", None))
+    peak_mb = max(used.rss_mb for side in (SUMMARY, EVERYTHING) for used in found[side])
+    shown.append(_line(section, "resident memory, peak", f"{peak_mb:.0f} MB", f"< {RSS_MB:.0f} MB", peak_mb < RSS_MB))
+    if longer is not None:
+        section = f"{times} times as long"
+        growth = _median(longer[SUMMARY], "cpu_s") / _median(found[SUMMARY], "cpu_s") / times
+        text = f"{growth:.2f} x a token's CPU ({_median(longer[SUMMARY], 'wall_s'):.2f} s)"
+        shown.append(_line(section, "CSV to summary", text, f"<= {GROWTH:.2f} x", growth <= GROWTH))
+        peak_mb = max(used.rss_mb for used in longer[SUMMARY])
+        text = f"{peak_mb:.0f} MB"
+        shown.append(_line(section, "resident memory, peak", text, f"< {RSS_MB:.0f} MB", peak_mb < RSS_MB))
+    return shown
+
+
+def _ratio(found: dict[str, list[Used]], side: str, what: str) -> float:
+    pairs = zip(found[side], found[READ], strict=True)
+    return statistics.median(getattr(used, what) / getattr(read, what) for used, read in pairs)
+
+
+def _median(used: Sequence[Used], what: str) -> float:
+    return statistics.median(getattr(one, what) for one in used)
+
+
+def _line(section: str, what: str, measured: str, goal: str, is_met: bool) -> Line:
+    return Line(section, what, measured, goal, Verdict.PASS if is_met else Verdict.SHORT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code: 0 measured, whatever came of it."""
+    parser = argparse.ArgumentParser(prog="python -m bench.analysis", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=5, help="rounds of all sides (default %(default)s)")
+    parser.add_argument("--long", type=int, metavar="TIMES", help="also a run so many times as long, such as 10")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured to FILE")
+    asked = parser.parse_args(arguments)
+    longer = None
+    with tempfile.TemporaryDirectory(prefix="tokenswarm-bench-") as name:
+        tokens = make_run(Path(name) / "run")
+        found = compare(Path(name) / "run", asked.pairs)
+        if asked.long:
+            make_run(Path(name) / "long", asked.long)
+            longer = compare(Path(name) / "long", 1, (SUMMARY,))
+    shown = lines(found, longer, asked.long or 1)
+    print(f"{tokens / 1e6:.2f} million tokens, {asked.pairs} pairs of fresh processes, medians of their ratios")
+    print(table(shown))
+    if asked.json is not None:
+        sides = {
+            name: {side: [dataclasses.asdict(one) for one in used] for side, used in which.items()}
+            for name, which in (("run", found), ("long", longer or {}))
+        }
+        content = {"tokens": tokens, "goals": [dataclasses.asdict(line) for line in shown], "sides": sides}
+        asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -31,6 +31,7 @@ Stairs = Staircase | StepsByHand  # what is climbed: its present and last step, 
 
 PROGRESS_EVERY_S = 5.0
 BY_HAND = "by hand"  # stands for a scenario where users were started without one
+PREFLIGHT = "preflight"  # the worker of the requests before the load
 SECRET_OPTIONS = ("header", "api_key_command")  # their texts may hold one
 CONDITIONS = ("model", "precision", "engine", "engine_version", "launch_arguments", "gpu", "gpu_count", "gpu_memory")
 
@@ -96,10 +97,11 @@ class Run:
 
     def _record_preflight(self, prepared: Prepared) -> None:
         """What the preflight sent was sent too: it stands in the same folder, before the first step."""
-        recorder = Recorder(self.folder, "preflight", save_outputs=self.options.save_outputs, secrets=self._secrets)
+        recorder = Recorder(self.folder, PREFLIGHT, save_outputs=self.options.save_outputs, secrets=self._secrets)
         for reading in prepared.readings:
             recorder.write(reading)
         recorder.close()
+        self._preflight_rows = recorder.rows
         if recorder.failed is not None:
             raise recorder.failed
 
@@ -184,6 +186,9 @@ class Run:
             self.state = RunState.FAILED
         else:
             self.state = RunState.COMPLETE if complete else RunState.INTERRUPTED
+        # the preflight ran in this process, before the load
+        own = {"clock_offset_s": 0.0, "pid": os.getpid(), "rows": self._preflight_rows, "lost": False}
+        clients = {PREFLIGHT: own, **clients}
         self._info = dataclasses.replace(self._info, ended_at=time.time(), state=self.state, clients=clients)
         if by_hand is not None:
             hold_s = by_hand.hold_s

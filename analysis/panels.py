@@ -38,15 +38,15 @@ def latency(axes: "Axes", drawn: pd.DataFrame, metric: str) -> None:
     scale = Scale.of_seconds(np.concatenate([drawn[name] for name in columns.values()]) if len(drawn) else [])
     axes.set_title(f"{METRICS[metric].label}, {scale.unit}")
     for which, color in LINES.items():
-        _line(axes, drawn, metric, which, color, scale.factor)
-    _value_axis(axes)
+        line(axes, drawn, metric, which, color, scale.factor)
+    value_axis(axes)
 
 
 def user_rate(axes: "Axes", drawn: pd.DataFrame) -> None:
     axes.set_title(f"{METRICS[names.USER_TOKENS_PER_S].label} ({', '.join(SLOW_LINES)})")
     for which, color in SLOW_LINES.items():
-        _line(axes, drawn, names.USER_TOKENS_PER_S, which, color, 1.0)
-    _value_axis(axes)
+        line(axes, drawn, names.USER_TOKENS_PER_S, which, color, 1.0)
+    value_axis(axes)
 
 
 def throughput(axes: "Axes", drawn: pd.DataFrame) -> None:
@@ -61,8 +61,8 @@ def rate(axes: "Axes", drawn: pd.DataFrame, metric: str, title: str, color: str 
         if all(name in drawn for name in bounds):
             low, high = (drawn[name] * factor for name in bounds)
             _band(axes, drawn[names.OBSERVED_CONCURRENCY], low, high, color)
-        _points(axes, drawn, drawn[metric] * factor, color, "o")
-    _value_axis(axes)
+        points(axes, drawn, drawn[metric] * factor, color, "o")
+    value_axis(axes)
 
 
 def frontier(axes: "Axes", drawn: pd.DataFrame) -> None:
@@ -84,13 +84,13 @@ def frontier(axes: "Axes", drawn: pd.DataFrame) -> None:
     axes.set_axisbelow(True)
 
 
-def _line(axes: "Axes", drawn: pd.DataFrame, metric: str, which: str, color: str, factor: float) -> None:
+def line(axes: "Axes", drawn: pd.DataFrame, metric: str, which: str, color: str, factor: float) -> None:
     if not len(drawn):
         return
     low, high = (drawn[names.stat(metric, which, bound)] * factor for bound in (names.LOW, names.HIGH))
     load = drawn[names.OBSERVED_CONCURRENCY]
     _band(axes, load, low, high, color)
-    _points(axes, drawn, drawn[names.stat(metric, which)] * factor, color, MARKERS[which])
+    points(axes, drawn, drawn[names.stat(metric, which)] * factor, color, MARKERS[which])
 
 
 def _band(axes: "Axes", load: pd.Series, low: pd.Series, high: pd.Series, color: str) -> None:
@@ -98,7 +98,7 @@ def _band(axes: "Axes", load: pd.Series, low: pd.Series, high: pd.Series, color:
     axes.vlines(load, low, high, color=color, alpha=0.45, linewidth=2.5)  # a lone point has no band
 
 
-def _points(axes: "Axes", drawn: pd.DataFrame, values: pd.Series, color: str, marker: str) -> None:
+def points(axes: "Axes", drawn: pd.DataFrame, values: pd.Series, color: str, marker: str) -> None:
     load = drawn[names.OBSERVED_CONCURRENCY]
     invalid = drawn[names.VERDICT] == Verdict.INVALID
     axes.plot(load, values, color=color, linewidth=1.3, linestyle=(0, (1, 2)), zorder=2)  # as far as invalid steps go
@@ -124,7 +124,7 @@ def runs_of_valid(valid: np.ndarray) -> list[slice]:
     return [slice(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _value_axis(axes: "Axes") -> None:
+def value_axis(axes: "Axes") -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     values = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()] or [np.empty(0)])

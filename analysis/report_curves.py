@@ -190,11 +190,13 @@ def frontier(summary: pd.DataFrame) -> Plot | None:
     made.yaxis[0].axis_label = "tokens/s of the system"
     whole = {"x": x, "y": y}
     mark(made, Line(line_color=TOTAL, line_dash=[1, 4], line_width=1.4), whole)
+    valid = (known[names.VERDICT] != Verdict.INVALID).to_numpy()
+    for run in runs_of_valid(valid):
+        mark(made, Line(line_color=TOTAL, line_width=2.2), {"x": x[run], "y": y[run]})
     low, high = (known[names.stat(names.USER_TOKENS_PER_S, "p50", bound)] for bound in (names.LOW, names.HIGH))
     bar = Segment(x0="low", y0="y", x1="high", y1="y", line_color=TOTAL, line_alpha=0.5, line_width=2.5)
     mark(made, bar, {"low": low, "high": high, "y": y})
     users = [people(count) for count in known[names.TARGET_USERS]]
-    valid = (known[names.VERDICT] != Verdict.INVALID).to_numpy()
     points = []
     for is_filled in (True, False):
         rows = np.flatnonzero(valid == is_filled)

@@ -61,7 +61,8 @@ class Budget:
         mark = "+" if self.sign > 0 else "-"
         if self.form is Form.AMOUNT:
             return f"{self.name}:{mark}{_amount(self.size, self.metric)}"
-        floor = f"|{_amount(self.floor, self.metric)}" if self.floor else ""
+        has_own = self.metric.name in FLOOR_S  # a floor that was set to nothing is said too
+        floor = f"|{_amount(self.floor, self.metric)}" if self.floor or has_own else ""
         return f"{self.name}:{mark}{self.size * 100:.4g}{self.form}{floor}"
 
 

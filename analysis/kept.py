@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 
 from analysis import names
+from analysis.answers import ERRORS
 from analysis.cells import MICRO
 from analysis.chunks import Chunks
 from analysis.events import inside
-from analysis.health import ERRORS, Verdict, judge
+from analysis.grade import Verdict
+from analysis.health import judge
 from analysis.pipeline import Analysis
 from analysis.resampling import CELLS, Samples
 from analysis.slo import met, request_limits
@@ -81,7 +83,7 @@ def _client_verdicts(found: Analysis) -> list[str]:
     full = summary[names.TARGET_USERS].astype(float)
     summary[names.OBSERVED_CONCURRENCY] = summary[names.OBSERVED_CONCURRENCY].where(~failing, full)
     summary[names.ERROR_RATIO] = 0.0
-    judged = judge(found.requests, found.run.chunks, found.steps, summary, found.run.health)
+    judged = judge(found.requests, found.run.chunks, found.steps, summary, found.run.health, found.run.info)
     return [str(verdict) for verdict in judged[names.VERDICT]]
 
 
@@ -147,24 +149,24 @@ def _counts(
     judged = sent[sent.outcome != Outcome.CANCELLED]
     ended = requests[(requests.outcome == Outcome.OK) & (requests.end_us >= begin_us) & (requests.end_us < end_us)]
     counts = {
-        SENT: per_cell(sent, "sent_us"),
-        JUDGED: per_cell(judged, "sent_us"),
-        NOT_OK: per_cell(judged[judged.outcome != Outcome.OK], "sent_us"),
-        OK: per_cell(sent[is_ok], "sent_us"),
-        TRUNCATED: per_cell(sent[is_ok & (sent.finish_reason == LENGTH_FINISH)], "sent_us"),
+        SENT: per_cell(sent, "due_us"),
+        JUDGED: per_cell(judged, "due_us"),
+        NOT_OK: per_cell(judged[judged.outcome != Outcome.OK], "due_us"),
+        OK: per_cell(sent[is_ok], "due_us"),
+        TRUNCATED: per_cell(sent[is_ok & (sent.finish_reason == LENGTH_FINISH)], "due_us"),
         COMPLETED: per_cell(ended, "end_us"),
-        PROMPT_TOKENS: per_cell(first_seen(requests, chunks, begin_us, end_us), "sent_us", PROMPT_TOKENS),
+        PROMPT_TOKENS: per_cell(first_seen(requests, chunks, begin_us, end_us), "due_us", PROMPT_TOKENS),
     }
     if limits:
         counts[MET] = per_cell(ended[met(ended, limits)], "end_us")
         whole = requests.loc[sent.index]  # judged by what became of them, as the summary does
-        counts[SENT_MET] = per_cell(sent[met(whole, limits)], "sent_us")
+        counts[SENT_MET] = per_cell(sent[met(whole, limits)], "due_us")
     return counts
 
 
 def _samples(sent: pd.DataFrame, begin_us: int, end_us: int) -> Iterator[tuple[str, Samples]]:
     """The rules of `latency.samples`: a request that was stopped or is still open is known to take at least so long."""
-    cell = _cell(sent.sent_us, begin_us, end_us)
+    cell = _cell(sent.due_us, begin_us, end_us)
     cancelled = (sent.outcome == Outcome.CANCELLED).to_numpy(dtype=bool)
     for metric, column in COLUMNS.items():
         value = sent[column].to_numpy(dtype=float)

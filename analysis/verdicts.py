@@ -98,7 +98,7 @@ def judge(
         return Judged(where, budget, gating, nan, nan, nan, nan, nan, nan, False, Verdict.INVALID, str(why))
 
 
-def _value(step: StepKept, budget: Budget, whose: str) -> float:
+def value_of(step: StepKept, budget: Budget, whose: str) -> float:
     """The figure, if the step may be believed. Raises Unjudgeable."""
     of_requests = budget.metric.name not in RATES and budget.metric.name not in SHARES
     if not kept.valid(step.verdict if of_requests else step.client_verdict):
@@ -117,8 +117,23 @@ def _value(step: StepKept, budget: Budget, whose: str) -> float:
     return value
 
 
-def figure_of(step: StepKept, budget: Budget, value: float) -> Figure:
-    """The logarithm of a figure with its doubt. Raises Unjudgeable."""
+def figures_of(steps: Sequence[StepKept], budget: Budget, values: Sequence[float]) -> list[Figure]:
+    """The logarithms of a figure in several runs, each with its doubt. Raises Unjudgeable.
+
+    Blocks cut the correlation in time at their seams, the shorter they are the more. By how much is seen by comparing two
+    lengths of block; all runs together tell it, since it is the server's, and one run alone tells it badly.
+    """
+    pairs = [_variances(step, budget, value) for step, value in zip(steps, values, strict=True)]
+    fine, coarse = (sum(pair[which] for pair in pairs) for which in (0, 1))
+    widened = max(1.0, 2 * coarse / fine - 1) if fine else 1.0
+    return [
+        Figure(math.log(value), math.sqrt(of_fine * widened), FINE - 1)
+        for value, (of_fine, _) in zip(values, pairs, strict=True)
+    ]
+
+
+def _variances(step: StepKept, budget: Budget, value: float) -> tuple[float, float]:
+    """Of the logarithm of a figure, by blocks of each length."""
     if value <= 0:
         raise Unjudgeable(f"{budget.name} is {value:g}: there is no percentage of that")
     name = budget.metric.name
@@ -136,8 +151,7 @@ def figure_of(step: StepKept, budget: Budget, value: float) -> Figure:
     if max(float(np.isnan(one).mean()) for one in found) > UNKNOWN_AT:
         raise Unjudgeable(f"{budget.name} rests on requests that were still open when the window closed")
     fine, coarse = (float(np.nanvar(one, ddof=1)) * n / (n - 1) for one, n in zip(found, (FINE, COARSE), strict=True))
-    # Blocks cut the correlation at their seams, the shorter the more: half of it is seen by comparing two lengths.
-    return Figure(math.log(value), math.sqrt(max(fine, 2 * coarse - fine)), COARSE - 1)
+    return fine, coarse
 
 
 def _source(budget: Budget) -> tuple[str, float]:
@@ -162,10 +176,9 @@ def _judge_log(
     gating: bool,
     floor: float,
 ) -> Judged:
-    run_value = _value(run, budget, "this run")
-    base_values = [_value(step, budget, "the baseline") for step in baselines]
-    of_run = figure_of(run, budget, run_value)
-    of_base = [figure_of(step, budget, value) for step, value in zip(baselines, base_values, strict=True)]
+    run_value = value_of(run, budget, "this run")
+    base_values = [value_of(step, budget, "the baseline") for step in baselines]
+    of_run, *of_base = figures_of([run, *baselines], budget, [run_value, *base_values])
     base = math.exp(float(np.mean([one.log for one in of_base])))
     change = of_logs(of_run, of_base, budget.sign, floor, comparisons)
     limit = log_limit(budget, base)
@@ -253,9 +266,9 @@ def _pooled(shares: Sequence[Share]) -> Share:
 def _judge_share(
     budget: Budget, where: str, run: StepKept, baselines: Sequence[StepKept], comparisons: int, gating: bool
 ) -> Judged:
-    _value(run, budget, "this run")
+    value_of(run, budget, "this run")
     for step in baselines:
-        _value(step, budget, "the baseline")
+        value_of(step, budget, "the baseline")
     of_run, of_base = share_of(run, budget), _pooled([share_of(step, budget) for step in baselines])
     change = of_shares(of_run, of_base, budget.sign, comparisons)
     verdict, reason = _verdict(change, budget.size)

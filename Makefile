@@ -4,7 +4,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
-OPTIONS := TARGET MODEL STEPS STEP_TIME WARMUP PROMPT_TOKENS MAX_TOKENS WORKERS RUN TOKENIZER SEED SAVE_OUTPUTS EXTRA
+OPTIONS := TARGET MODEL STEPS STEP_TIME WARMUP PROMPT_TOKENS MAX_TOKENS WORKERS RUN TOKENIZER SEED SLO SAVE_OUTPUTS EXTRA
 
 define export_option
 export TOKENSWARM_$(1) := $$(value $(1))
@@ -67,6 +67,7 @@ help: ## this text
 #: RUN — name of the run's folder in results/
 #: TOKENIZER — path or hub id of the model's tokenizer, for prompts of exact length
 #: SEED — prompts are made from it
+#: SLO — limits that answers should keep, like ttft_p95=500ms,tpot_p95=50ms,error_ratio=1%
 #: SAVE_OUTPUTS — 1: keep the text that was received
 #: EXTRA — further options for the program, separated by spaces
 #: PYTHON — the Python that .venv is made with, 3.11 or newer (python3)

@@ -56,6 +56,8 @@ def arguments() -> argparse.ArgumentParser:
     from_environment(parser, "run_name", "run")
     from_environment(parser, "target", "target")
     from_environment(parser, "workers", "workers")
+    if os.environ.get("TOKENSWARM_SLO"):
+        parser.set_defaults(slo=[os.environ["TOKENSWARM_SLO"]])
     if os.environ.get("TOKENSWARM_SAVE_OUTPUTS", "") not in ("", "0"):
         parser.set_defaults(save_outputs=True)
     return parser

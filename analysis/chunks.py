@@ -36,6 +36,10 @@ class Chunks:
         """Arrivals of one request, µs after it was sent."""
         return self.at_us[self.start[request] : self.start[request + 1]]
 
+    def rows(self, which: slice) -> "Chunks":
+        """Those of neighbouring requests, without a copy: `start` need not begin at 0."""
+        return Chunks(self.at_us, self.start[which.start : which.stop + 1], self.tokens)
+
     def first_us(self) -> np.ndarray:
         """Each request's first arrival; NaN where there is none."""
         return self._edge(self.start[:-1])

@@ -19,12 +19,14 @@ from analysis.grade import Finding
 from analysis.grade import Verdict as Verdict
 from analysis.instrument import CPU as CPU
 from analysis.instrument import of_arrival, of_client, of_schedule, of_workers
+from analysis.steady import during
 from analysis.workload_check import of_workload, told_tokens
 
 READ = [
     "worker",
     "due_us",
     "sent_us",
+    "end_us",
     "scheduled_us",
     "stamp",
     "lag_max_us",
@@ -60,9 +62,11 @@ def judge(
     verdicts, reasons = [], []
     for step, row in zip(steps.itertuples(), summary.to_dict("records"), strict=True):
         shown = {str(name): value for name, value in row.items()}
+        rows = _near(step, requests)
+        near = requests.iloc[rows]
         findings = list(_no_window(step)) or [
-            *_of_step(step, shown, requests, impossible, told, conditions),
-            *_of_instrument(step, shown, requests, health),
+            *_of_step(step, shown, near, impossible[rows], told[rows], conditions),
+            *_of_instrument(step, shown, near, health),
             *of_workers(step, health, lost),
         ]
         worst = max((verdict for verdict, _ in findings), key=list(Verdict).index, default=Verdict.VALID)
@@ -86,6 +90,10 @@ def _no_window(step: Any) -> Iterator[Finding]:
     if np.isnan(step.begin_us):
         why = "its users were never all up" if np.isnan(step.settled_us) else "it ended within its warm-up"
         yield Verdict.INVALID, f"no steady window: {why}"
+
+
+def _near(step: Any, requests: pd.DataFrame) -> slice:
+    return during(requests, step.begin_us, step.end_us)
 
 
 def _due(requests: pd.DataFrame, step: Any) -> pd.Series:

@@ -66,6 +66,13 @@ def place(requests: pd.DataFrame, chunks: Chunks, steps: pd.DataFrame) -> pd.Dat
     )
 
 
+def during(requests: pd.DataFrame, begin_us: float, end_us: float) -> slice:
+    """The neighbouring rows among which are all that were due, sent or in flight in [begin_us, end_us)."""
+    first_us = np.minimum(requests.sent_us.to_numpy(), requests.due_us.to_numpy())
+    found = np.flatnonzero((requests.end_us.to_numpy() >= begin_us) & (first_us < end_us))
+    return slice(int(found[0]), int(found[-1]) + 1) if len(found) else slice(0, 0)
+
+
 def _at(column: pd.Series, index: np.ndarray) -> np.ndarray:
     """`column` at row `index`; NaN for -1."""
     return np.append(column.to_numpy(dtype=float), np.nan)[index]

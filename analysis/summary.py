@@ -13,7 +13,7 @@ from analysis.cells import MICRO
 from analysis.chunks import Chunks
 from analysis.events import Events, inside
 from analysis.slo import met, request_limits
-from analysis.steady import censor
+from analysis.steady import censor, during
 from tokenswarm.record import Outcome
 from tokenswarm.runfolder import SUMMARY
 
@@ -64,6 +64,8 @@ def _step(
     if np.isnan(begin_us):  # no window: an empty one counts nothing, and divides by nothing
         begin_us = end_us = step.started_us
     begin_us, end_us = int(begin_us), int(end_us)
+    rows = during(requests, min(step.started_us, begin_us), max(step.until_us, end_us))
+    requests, chunks = requests.iloc[rows], chunks.rows(rows)
     length_s = (end_us - begin_us) / MICRO or np.nan
     sent = censor(requests, begin_us, end_us)
     events = inside(requests, chunks, begin_us, end_us)

@@ -54,6 +54,10 @@ class Clients:
     def _waits_for(self, runner: Any, asked: list[str]) -> bool:
         return any(client_id not in self._closed and _alive(runner, client_id) for client_id in asked)
 
+    def lost(self, runner: Any) -> list[str]:
+        """Workers that recorded and are gone without having closed their files."""
+        return [told["worker"] for client_id, told in self._open.items() if not _alive(runner, client_id)]
+
     @property
     def all_lost(self) -> bool:
         """None has closed its files, or even said that it records."""

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gevent
@@ -15,7 +15,10 @@ from tokenswarm import plan as planning
 from tokenswarm.api_key import masked
 from tokenswarm.by_hand import StepsByHand
 from tokenswarm.client import secrets_of
-from tokenswarm.live import Live
+from tokenswarm.live import LiveRun
+from tokenswarm.live_history import History
+from tokenswarm.live_timeline import row as timeline_row
+from tokenswarm.live_window import Window
 from tokenswarm.options import RunOptions, option_names
 from tokenswarm.plan import Plan, Prepared
 from tokenswarm.progress import FOLLOWED, Phase, Progress, line
@@ -24,12 +27,15 @@ from tokenswarm.record import StepRecord
 from tokenswarm.recorder import Recorder
 from tokenswarm.rowfile import RecordingError, RowFile
 from tokenswarm.runfolder import QUALITY, RunFolder, RunFolderError, RunInfo, RunState, run_info
+from tokenswarm.servers import Server
 from tokenswarm.session import Session
 from tokenswarm.staircase import Staircase
 
 Stairs = Staircase | StepsByHand  # what is climbed: its present and last step, and how long it will be held
 
 PROGRESS_EVERY_S = 5.0
+LOOK_EVERY_S = 0.25  # at the stairs: a window is told to the workers that soon after its users are up
+HISTORY_EVERY_S = 1.0
 BY_HAND = "by hand"  # stands for a scenario where users were started without one
 PREFLIGHT = "preflight"  # the worker of the requests before the load
 SECRET_OPTIONS = ("header", "api_key_command")  # their texts may hold one
@@ -43,7 +49,12 @@ class Run:
         self, prepared: Prepared, given: Namespace, target: str, scenario: str | None, on_failure: Callable[[], None]
     ) -> None:
         self.options = prepared.options
-        self.live = Live()
+        self.live = LiveRun()
+        self.history = History()
+        self.steps: dict[int, StepRecord] = {}  # all so far, the present one included
+        self.progress: Progress | None = None
+        self.lost: dict[str, int] = {}  # worker → the step in which it was missed first
+        self.server: Server | None = None
         self.state = RunState.RUNNING
         self.failure: str | None = None  # why the run is no good: rows could not be written, say
         self.draining = False
@@ -79,8 +90,10 @@ class Run:
             host=planning.host_name(),
             cores=os.cpu_count(),
         )
-        self._line: gevent.Greenlet | None = None
+        self._greenlets: list[gevent.Greenlet] = []
+        self._tell_window: Callable[[Window], None] = lambda window: None
         self._begin(prepared)
+        self.server = Server(settings, self.folder.path)
 
     def _begin(self, prepared: Prepared) -> None:
         """The first files; where the disk takes none of them, no folder is left behind."""
@@ -125,19 +138,74 @@ class Run:
             self.folder.append_step(record)
         except RecordingError as error:
             self.fail(str(error))
-        self.live.begin_step()
+        self.steps[record.step] = record
+        held = self.live.steps.get(record.step)
+        if held is not None and record.ended_at is not None:
+            end_s = record.ended_at if held.window.end_s is None else min(held.window.end_s, record.ended_at)
+            self._begin_window(dataclasses.replace(held.window, end_s=max(end_s, held.window.begin_s)))
 
-    def show_progress(self, stairs: Callable[[], Stairs | None], users: Callable[[], int]) -> None:
-        """Print a line every few seconds until the run is finished."""
-        self._line = gevent.spawn(self._show, stairs, users)
+    def watch(
+        self,
+        stairs: Callable[[], Stairs | None],
+        users: Callable[[], int],
+        lost: Callable[[], Sequence[str]],
+        tell_window: Callable[[Window], None],
+    ) -> None:
+        """Until the run is finished: print a line every few seconds, keep the timeline, and tell the steps' windows.
 
-    def _show(self, stairs: Callable[[], Stairs | None], users: Callable[[], int]) -> None:
+        `lost`: workers that are gone; `tell_window`: to all processes with users.
+        """
+        self._tell_window = tell_window
+        self._greenlets = [gevent.spawn(self._show), gevent.spawn(self._look, stairs, users, lost)]
+
+    def _show(self) -> None:
         while True:
             gevent.sleep(PROGRESS_EVERY_S)
+            if self.progress is not None:
+                print(line(self.progress, sys.stdout.encoding), flush=True)
+
+    def _look(
+        self, stairs: Callable[[], Stairs | None], users: Callable[[], int], lost: Callable[[], Sequence[str]]
+    ) -> None:
+        due_s = 0.0
+        while True:
             present = stairs()
-            progress = self._progress(present, users()) if present is not None else None
-            if progress is not None:
-                print(line(progress, sys.stdout.encoding), flush=True)
+            if present is not None:
+                self._note_step(present)
+                if time.monotonic() >= due_s:
+                    due_s = time.monotonic() + HISTORY_EVERY_S
+                    self._note_lost(lost())
+                    self.progress = self._progress(present, users())
+                    self.history.add(timeline_row(self, users()))
+            gevent.sleep(LOOK_EVERY_S)
+
+    def _note_step(self, stairs: Stairs) -> None:
+        step = stairs.current
+        if step is None:
+            return
+        self.steps[step.step] = step
+        if step.settled_at is None or step.step in self.live.steps:
+            return
+        hold_s = stairs.hold_s if isinstance(stairs, Staircase) else None  # by hand, nobody knows
+        end_s = None if hold_s is None else step.settled_at + hold_s
+        self._begin_window(Window(step.step, step.settled_at + self.options.warmup_s, end_s))
+
+    def _begin_window(self, window: Window) -> None:
+        """It begins, or its end is known now."""
+        self.live.tell(window)
+        self._tell_window(window)
+
+    def _note_lost(self, workers: Sequence[str]) -> None:
+        for worker in workers:
+            if worker not in self.lost:
+                self.lost[worker] = max(self.steps, default=1)
+                self.live.lose(worker)
+                self.in_flight.pop(worker, None)
+
+    def reset(self) -> None:
+        """Watch from now on: what was counted and drawn so far goes, what was measured stays."""
+        self.live.reset()
+        self.history.reset()
 
     def _progress(self, stairs: Stairs, users: int) -> Progress | None:
         step = stairs.current or stairs.last
@@ -167,16 +235,19 @@ class Run:
             lost_rows=sum(self.lost_rows.values()),
         )
 
-    def merge(self, source: str, report: dict[str, Any]) -> None:
+    def merge(self, report: dict[str, Any]) -> None:
         """Take in what a process with users reports (`report_of`)."""
-        self.live.merge(report["live"])
+        source = report["worker"]
+        self.live.merge(source, report["live"])
         self.in_flight[source] = report["in_flight"]
         self.lost_rows[source] = report["lost_rows"]
 
     def finish(self, complete: bool, clients: dict[str, dict[str, Any]], by_hand: StepsByHand | None) -> None:
         """All files of workers are closed: close ours, and say in `run.json` how the run ended. A full disk raises nothing."""
-        if self._line is not None:
-            self._line.kill(block=False)
+        for greenlet in self._greenlets:
+            greenlet.kill(block=False)
+        if self.server is not None:
+            self.server.close()
         try:
             self.folder.close()
             self.folder.mend()
@@ -207,7 +278,12 @@ class Run:
 
 def report_of(session: Session) -> dict[str, Any]:
     """What a process with users tells the master once a report interval, as plain data."""
-    return {"live": session.snapshot(), "in_flight": len(session.client.pool.carried), "lost_rows": session.lost_rows}
+    return {
+        "worker": session.worker,
+        "live": session.snapshot(),
+        "in_flight": len(session.client.pool.carried),
+        "lost_rows": session.lost_rows,
+    }
 
 
 def conditions(prepared: Prepared) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from tokenswarm.client import ChatClient, ChatSettings
 from tokenswarm.digest import Reading
-from tokenswarm.live import Live, open_chunks
+from tokenswarm.live import Live
+from tokenswarm.live_sketch import warm_up
 from tokenswarm.options import RunOptions
 from tokenswarm.plan import Plan
 from tokenswarm.pulse import Pulse
-from tokenswarm.record import RequestRecord
+from tokenswarm.record import HealthRecord, RequestRecord
 from tokenswarm.recorder import Recorder
 from tokenswarm.rowfile import RecordingError
 from tokenswarm.runfolder import RunFolder
@@ -24,6 +25,17 @@ MISTAKE = (
     "TokenSwarm made a mistake while reading answers ({error}): the run is stopped, rows so far are kept. "
     "Please report it with what the server sent (tokenswarm.probe --json shows it)."
 )
+
+
+class WatchedRecorder(Recorder):
+    """Tells the live figures of this process's state too."""
+
+    live: Live | None = None
+
+    def write_health(self, record: HealthRecord) -> None:
+        super().write_health(record)
+        if self.live is not None:
+            self.live.add_health(record)
 
 
 class Session:
@@ -44,6 +56,7 @@ class Session:
         self.worker = worker
         self.save_outputs = options.save_outputs
         self.max_tokens = options.max_tokens
+        warm_up()
         self.live = Live()
         self._on_recorded = on_recorded
         self.client = ChatClient(
@@ -53,13 +66,14 @@ class Session:
             on_death=lambda error: on_failure(RecordingError(MISTAKE.format(error=repr(error)))),
             id_prefix=f"{plan.run_id}-{worker}",
         )
-        self.recorder = Recorder(
+        self.recorder = WatchedRecorder(
             RunFolder.attach(Path(plan.run_path)),
             worker,
             save_outputs=options.save_outputs,
             secrets=self.client.secrets,
             on_failure=on_failure,
         )
+        self.recorder.live = self.live
         self.workload = Workload(
             seed=options.seed,
             run_id=plan.run_id,
@@ -83,7 +97,7 @@ class Session:
 
     def snapshot(self) -> dict[str, Any]:
         """Live figures since the last snapshot, for the master or for this process's own progress line."""
-        return self.live.snapshot(open_chunks(self.client.digest.open))
+        return self.live.snapshot(self.client.digest.open)
 
     @property
     def broken(self) -> Exception | None:

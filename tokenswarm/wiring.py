@@ -16,6 +16,7 @@ from tokenswarm import clients, stopping
 from tokenswarm.by_hand import StepsByHand
 from tokenswarm.clients import Clients
 from tokenswarm.early_imports import refuse_early_ssl
+from tokenswarm.live_window import Window
 from tokenswarm.metrics import derive
 from tokenswarm.options import add_arguments, resolve
 from tokenswarm.plan import ATTRIBUTE, Plan, prepare
@@ -30,6 +31,8 @@ from tokenswarm.usage_error import UsageError
 
 REPORT = "tokenswarm"  # our part of a worker's report
 FAILURE = "tokenswarm_failure"  # a worker's message: its rows cannot be written
+LAST_REPORT = "tokenswarm_last_report"  # a worker's message, when it has closed its session
+WINDOW = "tokenswarm_window"  # the master's: the window of a step
 REGISTERED = "_tokenswarm_registered"  # of Locust's events: the process in which that was done
 
 SAME_CLOCK_S = 0.0  # offset of a process's clock where it runs on the master's machine
@@ -83,12 +86,14 @@ def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
             )
         )
         runner.register_message(clients.CLOSE, lambda environment, msg: close_worker(environment))
+        runner.register_message(WINDOW, lambda environment, msg: open_window(environment, Window(**msg.data)))
         return
     if is_master(environment):
         clients.bear_silence()
         environment.events.worker_report.add_listener(
-            lambda client_id, data: merge_report(environment, client_id, data)
+            lambda data, **_: merge_report(environment, data.pop(REPORT, None))
         )
+        runner.register_message(LAST_REPORT, lambda environment, msg: merge_report(environment, msg.data))
         runner.register_message(FAILURE, lambda environment, msg: give_up(environment, str(msg.data)))
         runner.register_message(
             clients.MESSAGE, lambda environment, msg: environment.tokenswarm_clients.told(msg.node_id, msg.data)
@@ -132,7 +137,12 @@ def on_test_start(environment: Any, **_: Any) -> None:
     setattr(options, ATTRIBUTE, run.plan.as_dict())
     if not is_master(environment):
         open_session(environment, run.plan, "w0", 0)
-    run.show_progress(lambda: stairs(environment), lambda: environment.runner.user_count)
+    run.watch(
+        lambda: stairs(environment),
+        lambda: environment.runner.user_count,
+        lambda: lost_workers(environment),
+        lambda window: tell_window(environment, window),
+    )
 
 
 def scenario_name(shape: Any) -> str | None:
@@ -193,13 +203,28 @@ def merge_own(environment: Any, session: Session) -> None:
         gevent.sleep(1.0)
         if environment.tokenswarm is not session:
             return
-        environment.tokenswarm_run.merge("w0", report_of(session))
+        environment.tokenswarm_run.merge(report_of(session))
 
 
-def merge_report(environment: Any, client_id: str, data: dict[str, Any]) -> None:
-    report = data.pop(REPORT, None)
+def merge_report(environment: Any, report: dict[str, Any] | None) -> None:
     if report is not None and environment.tokenswarm_run is not None:
-        environment.tokenswarm_run.merge(client_id, report)
+        environment.tokenswarm_run.merge(report)
+
+
+def lost_workers(environment: Any) -> list[str]:
+    return environment.tokenswarm_clients.lost(environment.runner) if is_master(environment) else []
+
+
+def tell_window(environment: Any, window: Window) -> None:
+    if is_master(environment):
+        environment.runner.send_message(WINDOW, window.as_dict())
+    else:
+        open_window(environment, window)
+
+
+def open_window(environment: Any, window: Window) -> None:
+    if environment.tokenswarm is not None:
+        environment.tokenswarm.live.windows.tell(window)
 
 
 def tell_locust(environment: Any, record: RequestRecord) -> None:
@@ -282,6 +307,10 @@ def close_session(environment: Any, session: Session) -> None:
             )
     except Exception as error:  # a mistake of ours in reading: the run is not good, but its files are whole
         recording_failed(environment, error)
+    if is_worker(environment):
+        environment.runner.send_message(LAST_REPORT, report_of(session))
+    else:
+        merge_report(environment, report_of(session))
     tell_master(environment, session.worker, session.recorder.rows)
 
 

@@ -225,7 +225,7 @@ def _apart(x: np.ndarray, y: np.ndarray, texts: list[str]) -> list[str]:
     kept: list[tuple[float, float]] = []
     shown = []
     for across, up, text in zip(x / (x.max() or 1), y / (y.max() or 1), texts, strict=True):
-        is_free = all(abs(across - a) > 0.16 or abs(up - b) > 0.07 for a, b in kept)
+        is_free = all(abs(across - a) > 0.3 or abs(up - b) > 0.07 for a, b in kept)
         shown.append(text if is_free else "")
         if is_free:
             kept.append((across, up))

@@ -17,7 +17,8 @@ def nasty_run(folder: Path) -> Path:
         for index in range(int(14.5 / every_s)):
             at_s = number * 15 + index * every_s
             first_ms = slow * (20 + index % 13)
-            times = [first_ms + slow * (5 + (index + place) % 3) * place for place in range(1 + index % 4, 40)]
+            gaps = [slow * (5 + (index + place) % 3) for place in range(2 + index % 4, 40)]
+            times = [first_ms + sum(gaps[:place]) for place in range(len(gaps))]
             name, user = f"{number}-{index}-{EVIL[:20]}", f"u{index % users}"
             if users == 20 and index % 2:
                 rows.append(failed(name, at_s, 40, detail=f"{EVIL} no. {index % 3}", user=user))

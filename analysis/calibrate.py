@@ -23,22 +23,20 @@ RESULTS = Path("results")
 def add_parser(commands: Any) -> None:
     text = "measure how much runs of the same thing differ: from three runs or more, or by making them"
     parser = commands.add_parser("calibrate", help=text, description=text)
-    parser.add_argument("runs", nargs="*", type=Path, help="folders of runs of the same thing")
-    parser.add_argument("--name", required=True, help="the baseline that the result is for")
     parser.add_argument(
-        "--repeat", type=int, default=0, metavar="N", help="make N runs first, with the options after --"
+        "runs", nargs="*", help="folders of runs of the same thing; with --repeat: options of the load, after --"
     )
+    parser.add_argument("--name", required=True, help="the baseline that the result is for")
+    parser.add_argument("--repeat", type=int, default=0, metavar="N", help="make N runs with the options after --")
     parser.add_argument(
         "--budget", default="", metavar="FIGURE:CHANGE,…", help="figures to measure (default: the gate's)"
     )
     parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR", help="where baselines are")
-    parser.epilog = (
-        "With --repeat: options of python -m tokenswarm.stepload after --, as in: --repeat 3 -- --target URL"
-    )
+    parser.epilog = "Options of the load are those of python -m tokenswarm.stepload: --repeat 3 -- --target URL"
 
 
-def run(asked: argparse.Namespace, load_options: Sequence[str] = ()) -> int:
-    """Exit code: 0 measured, 2 wrong use, 4 nothing to measure by. `load_options`: those after "--"."""
+def run(asked: argparse.Namespace) -> int:
+    """Exit code: 0 measured, 2 wrong use, 4 nothing to measure by."""
     from analysis import baseline, budget, comparable, gate  # late: --help needs no pandas
     from analysis.errors import RunError
     from analysis.gate_command import folder_of
@@ -46,16 +44,16 @@ def run(asked: argparse.Namespace, load_options: Sequence[str] = ()) -> int:
     try:
         baseline.checked(asked.name)
         wanted = [one for one in budget.parse(asked.budget or budget.DEFAULT) if not one.is_quality]
-        folders = [folder_of(path) for path in asked.runs] + made(asked.repeat, load_options)
+        folders = made(asked.repeat, asked.runs) if asked.repeat else [folder_of(Path(one)) for one in asked.runs]
         if len(folders) < LEAST_RUNS:
-            raise GateUsage(
-                f"calibrate: {len(folders)} runs show no spread; name {LEAST_RUNS} or more, or --repeat {LEAST_RUNS}"
-            )
+            raise GateUsage(f"{len(folders)} runs show no spread; name {LEAST_RUNS} or more, or --repeat {LEAST_RUNS}")
         runs = [gate.keep(folder) for folder in folders]
         differs = comparable.compare(runs[-1], runs[:-1]).refused
         if differs:
             raise NoEvidence("These runs are not of the same thing: " + "; ".join(map(str, differs)))
         found = {one.name: measured(one, runs) for one in wanted}
+        if all(value is None for value in found.values()):
+            raise NoEvidence("None of these figures could be measured in these runs (see above); nothing was written.")
     except (GateUsage, NoEvidence, RunError) as error:
         print(f"calibrate: {error}", file=sys.stderr)
         return int(gate.Exit.WRONG_USE if isinstance(error, GateUsage) else gate.Exit.INVALID)

@@ -50,7 +50,9 @@ def _add_root(parser: Any) -> None:
 
 
 def folder_of(given: Path) -> Path:
-    """`results/<run>`, or just the run's name."""
+    """`results/<run>`, or just the run's name. Raises GateUsage where none is named."""
+    if given == Path("."):  # an empty RUN
+        raise GateUsage("which run? Name its folder: RUN=results/<run>")
     return RESULTS / given if not given.is_dir() and (RESULTS / given).is_dir() else given
 
 
@@ -103,8 +105,8 @@ def run_gate(asked: argparse.Namespace) -> int:
     from analysis import baseline, budget, gate, gate_files, gate_text
     from analysis.errors import RunError
 
-    folder = folder_of(asked.folder)
     try:
+        folder = folder_of(asked.folder)
         wanted = gate.Asked(
             budgets=_speed(budget.parse(asked.budget or budget.DEFAULT)),
             quality_budgets=quality_budgets(asked.quality_budget),

@@ -65,7 +65,7 @@ def figures(answers: Answers, references: Sequence[Answers]) -> dict[str, float]
     n = len(all_of)
     if not n:
         return dict.fromkeys(of.QUALITY, math.nan)
-    json_asked = [one for one in all_of if one.prompt.json]
+    json_asked = [one for one in all_of if one.prompt.json or one.prompt.json_schema is not None]
     expected = [one for one in all_of if _has_expectation(one.prompt)]
     own, theirs = _lengths(answers, references)
     return {

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis import kept, names
 from analysis.budget import Budget, Form, log_limit
-from analysis.change import FLOOR_SPREAD, Change, Figure, Share, of_logs, of_shares
+from analysis.change import FLOOR_SPREAD, Change, Figure, Share, of_logs, of_shares, spread
 from analysis.kept import StepKept
 from analysis.resampling import COARSE, FINE, draws, quantiles, sums
 from tokenswarm.metrics import METRICS
@@ -183,7 +183,7 @@ def _judge_log(
     change = of_logs(of_run, of_base, budget.sign, floor, comparisons)
     limit = log_limit(budget, base)
     verdict, reason = _verdict(change, limit)
-    if verdict is Verdict.INCONCLUSIVE and among(of_run, of_base, change):
+    if verdict is Verdict.INCONCLUSIVE and among(of_run, of_base, change, limit):
         least, most = (math.exp(pick([one.log for one in of_base])) for pick in (min, max))
         seen = f"({least:.4g} to {most:.4g} {METRICS[budget.metric.name].unit})"
         reason = f"lies inside the run-to-run spread of the baseline {seen}, no worse than its middle"
@@ -207,11 +207,11 @@ def _verdict(change: Change, limit: float) -> tuple[Verdict, str]:
     return Verdict.INCONCLUSIVE, ""
 
 
-def among(run: Figure, baselines: Sequence[Figure], change: Change) -> bool:
+def among(run: Figure, baselines: Sequence[Figure], change: Change, limit: float) -> bool:
     """Whether the run cannot be told from the baseline's own runs: among them with its whole interval, and no worse than
-    their middle. Where a machine varies more than the budget, nothing more can be asked of one run.
+    their middle. Only where the machine varies more than the budget: nothing more can be asked of one run there.
     """
-    if len(baselines) < SHOWN_SPREAD_RUNS or change.harm > 0:
+    if len(baselines) < SHOWN_SPREAD_RUNS or change.harm > 0 or spread(baselines, 0.0)[0] < limit:
         return False
     logs, reach = [one.log for one in baselines], change.t_high * run.sd
     return min(logs) <= run.log - reach and run.log + reach <= max(logs)

@@ -41,7 +41,11 @@ def verdict(budget: str, run: StepKept | None, *bases: StepKept | None, comparis
         ("error_ratio:+1pp", step(), Verdict.PASS),
         ("error_ratio:+1pp", step(errors=100), Verdict.FAIL),
         ("error_ratio:+1pp", step(errors=12), Verdict.INCONCLUSIVE),
-        ("error_ratio:+1pp", step(requests=60), Verdict.INCONCLUSIVE),  # no error in 60 does not show that it is below 1 %
+        (
+            "error_ratio:+1pp",
+            step(requests=60),
+            Verdict.INCONCLUSIVE,
+        ),  # no error in 60 does not show that it is below 1 %
     ],
 )
 def test_where_the_change_lies_decides(budget: str, run: StepKept, expected: Verdict) -> None:
@@ -148,7 +152,9 @@ positive = st.floats(0.01, 100)
 
 @settings(deadline=None, max_examples=60)
 @given(positive, positive, st.floats(0, 0.5), st.floats(0, 0.5), st.integers(1, 50))
-def test_the_interval_encloses_the_change(run: float, base: float, run_sd: float, base_sd: float, comparisons: int) -> None:
+def test_the_interval_encloses_the_change(
+    run: float, base: float, run_sd: float, base_sd: float, comparisons: int
+) -> None:
     for sign in (1, -1):
         found = of_logs(Figure(math.log(run), run_sd, 5), [Figure(math.log(base), base_sd, 5)], sign, 0.01, comparisons)
         assert found.low <= found.harm <= found.high

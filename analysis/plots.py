@@ -163,7 +163,7 @@ def _footnote(summary: pd.DataFrame) -> str:
     return "\n".join(
         (
             first,
-            "Bands: distribution-free 95 % intervals, samples taken as independent; a percentile without one at its n is "
+            "Bands: 95 % intervals, widened by what correlation in time takes away; a percentile without one at its n is "
             "not drawn.",
             "E2E and TPOT: requests still open when the window closed are censored, not dropped (Kaplan-Meier).",
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tokenswarm.api_key import MASK
+from tokenswarm.masking import MASK
 from tokenswarm.record import HealthRecord, Outcome, RequestRecord, request_from_cells
 from tokenswarm.recorder import Recorder, output_line
 from tokenswarm.rowfile import RecordingError

@@ -10,12 +10,13 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import gevent
 from gevent import subprocess
 from gevent.event import Event
 
+from tokenswarm.masking import masked
 from tokenswarm.record import one_line
 from tokenswarm.usage_error import UsageError
 
@@ -23,7 +24,6 @@ LIMIT_S = 30.0  # for the command
 PAUSE_S = 5.0
 EVERY_S = 300.0
 WORDS = 200
-MASK = "***"
 
 log = logging.getLogger(__name__)
 
@@ -73,22 +73,6 @@ def checked(key: str, source: str) -> str:
     if not key.isascii() or not key.isprintable():
         raise UsageError(f"the API key of {source} holds characters that no header can carry; is it the right text?")
     return key
-
-
-SHORTEST_SECRET = 6  # what is shorter guards nothing, and stands in every other text by chance
-
-
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """`text` without `secrets`, nor the beginning of one at its end where it was cut. Servers echo keys in their errors."""
-    for secret in secrets:
-        if len(secret) < SHORTEST_SECRET:
-            continue
-        text = text.replace(secret, MASK)
-        cut = text.removesuffix("…")
-        if cut != text:
-            begun = next((size for size in range(len(secret) - 1, 3, -1) if cut.endswith(secret[:size])), 0)
-            text = f"{cut[:-begun]}{MASK}…" if begun else text
-    return text
 
 
 class KeyRing:

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import openai
 
-from tokenswarm.api_key import KeyCommand, KeyRing, masked
+from tokenswarm.api_key import KeyCommand, KeyRing
 from tokenswarm.asked import Asked
 from tokenswarm.collector import Collector
 from tokenswarm.digest import Digest, Reading
 from tokenswarm.exchange import Exchange, Limits
+from tokenswarm.masking import masked
 from tokenswarm.pool import Pool
 from tokenswarm.route import Route, Tls, route_to
 from tokenswarm.target import Target

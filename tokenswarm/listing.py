@@ -7,7 +7,6 @@ import httpx2
 import openai
 
 from tokenswarm.api_error import api_error
-from tokenswarm.api_key import masked
 from tokenswarm.client import ChatClient
 from tokenswarm.complaint import (
     BASE,
@@ -20,6 +19,7 @@ from tokenswarm.complaint import (
     unreachable,
 )
 from tokenswarm.errors import page_words
+from tokenswarm.masking import masked
 from tokenswarm.record import one_line
 from tokenswarm.target import Target
 

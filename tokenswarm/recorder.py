@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from tokenswarm.api_key import masked
+from tokenswarm.masking import masked
 from tokenswarm.record import HealthRecord, Outcome, RequestRecord, header, to_csv
 from tokenswarm.rowfile import RecordingError, RowFile
 from tokenswarm.runfolder import RunFolder, RunFolderError

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenswarm.api_key import SHORTEST_SECRET
+from tokenswarm.masking import SHORTEST_SECRET
 from tokenswarm.metrics import DEFINITIONS_VERSION
 from tokenswarm.record import SCHEMA, StepRecord, header, to_csv
 from tokenswarm.rowfile import RecordingError, RowFile, cut_torn_row

@@ -12,13 +12,13 @@ from typing import Any
 import gevent
 
 from tokenswarm import plan as planning
-from tokenswarm.api_key import masked
 from tokenswarm.by_hand import StepsByHand
 from tokenswarm.client import secrets_of
 from tokenswarm.live import LiveRun
 from tokenswarm.live_history import History
 from tokenswarm.live_timeline import row as timeline_row
 from tokenswarm.live_window import Window
+from tokenswarm.masking import masked
 from tokenswarm.options import RunOptions, option_names
 from tokenswarm.plan import Plan, Prepared
 from tokenswarm.progress import FOLLOWED, Phase, Progress, line
@@ -53,6 +53,7 @@ class Run:
         self.history = History()
         self.steps: dict[int, StepRecord] = {}  # all so far, the present one included
         self.progress: Progress | None = None
+        self.told_at: dict[str, float] = {}  # process → when it told last, epoch s
         self.lost: dict[str, int] = {}  # worker → the step in which it was missed first
         self.server: Server | None = None
         self.state = RunState.RUNNING
@@ -201,6 +202,15 @@ class Run:
                 self.lost[worker] = max(self.steps, default=1)
                 self.live.lose(worker)
                 self.in_flight.pop(worker, None)
+                self.told_at.pop(worker, None)
+
+    @property
+    def is_over(self) -> bool:
+        return self.state is not RunState.RUNNING
+
+    def info(self) -> dict[str, Any]:
+        """As run.json says it: no secrets."""
+        return run_info(self._info, self._secrets)
 
     def reset(self) -> None:
         """Watch from now on: what was counted and drawn so far goes, what was measured stays."""
@@ -238,6 +248,7 @@ class Run:
     def merge(self, report: dict[str, Any]) -> None:
         """Take in what a process with users reports (`report_of`)."""
         source = report["worker"]
+        self.told_at[source] = report["at"]
         self.live.merge(source, report["live"])
         self.in_flight[source] = report["in_flight"]
         self.lost_rows[source] = report["lost_rows"]
@@ -280,6 +291,7 @@ def report_of(session: Session) -> dict[str, Any]:
     """What a process with users tells the master once a report interval, as plain data."""
     return {
         "worker": session.worker,
+        "at": time.time(),
         "live": session.snapshot(),
         "in_flight": len(session.client.pool.carried),
         "lost_rows": session.lost_rows,

@@ -53,8 +53,7 @@ def add_run_arguments(parser: Any) -> None:
     add("--save-outputs", action="store_true", help="also keep the text that was received")
     add(
         "--condition",
-        action="append",
-        default=[],
+        action="append",  # without a default, as --slo
         metavar="NAME=VALUE",
         help="what the server does not tell of itself, like gpu=H100; may be repeated",
     )
@@ -70,6 +69,17 @@ def add_run_arguments(parser: Any) -> None:
 def add_arguments(parser: Any) -> None:
     add_run_arguments(parser)
     add_client_arguments(parser)
+
+
+def add_process_arguments(parser: Any) -> None:
+    """What is no part of a run: only on Locust's command line, never in its form."""
+    parser.add_argument(
+        "--prometheus-port",
+        default="",
+        metavar="[ADDRESS:]PORT",
+        help="export live figures for Prometheus there, headless too (address: 127.0.0.1)",
+        include_in_web_ui=False,
+    )
 
 
 def parse_steps(text: str) -> tuple[int, ...]:
@@ -134,10 +144,17 @@ def resolve(given: argparse.Namespace) -> RunOptions:
         seed=_whole("SEED", given.seed),
         chinese_share=_share("--chinese-share", given.chinese_share),
         save_outputs=given.save_outputs,
-        conditions=dict(_condition(text) for text in given.condition),
+        conditions=_conditions(given.condition),
         slos=slo.parse_all(given.slo),
         quality=tuple(prompts_of(given.quality)) if given.quality else (),
     )
+
+
+def _conditions(given: list[str] | str | None) -> dict[str, str]:
+    """Of options that each hold one; Locust's web form hands over one text with commas between them."""
+    texts = [given] if isinstance(given, str) else given or []
+    parts = texts[0].split(",") if isinstance(given, str) else texts
+    return dict(_condition(part) for part in parts if part.strip())
 
 
 def _condition(text: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ connections of its own, by a greenlet of its own: nothing waits for it.
 
 import contextlib
 import dataclasses
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +92,7 @@ class Server:
         ]
 
     def _ask(self, settings: ChatSettings) -> None:
+        logging.getLogger(httpx2.__name__).setLevel(logging.WARNING)  # a line a second says nothing
         target = settings.targets[0]
         client = ChatClient(settings, worker="server")
         try:

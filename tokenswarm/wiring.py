@@ -12,13 +12,13 @@ from typing import Any
 import gevent
 from gevent.lock import BoundedSemaphore
 
-from tokenswarm import clients, stopping
+from tokenswarm import clients, prometheus, stopping, web
 from tokenswarm.by_hand import StepsByHand
 from tokenswarm.clients import Clients
 from tokenswarm.early_imports import refuse_early_ssl
 from tokenswarm.live_window import Window
 from tokenswarm.metrics import derive
-from tokenswarm.options import add_arguments, resolve
+from tokenswarm.options import add_arguments, add_process_arguments, resolve
 from tokenswarm.plan import ATTRIBUTE, Plan, prepare
 from tokenswarm.record import Outcome, RequestRecord
 from tokenswarm.rowfile import RecordingError
@@ -58,6 +58,7 @@ def register(events: Any) -> None:
 def on_parser(parser: Any, **_: Any) -> None:
     """Our options; and what cannot be understood is answered by a sentence, not by three screens of usage."""
     add_arguments(parser)
+    add_process_arguments(parser)
     parser.error = lambda message: stopping.refuse(f"{message[:1].upper()}{message[1:]}. --help shows all options.")
 
 
@@ -72,6 +73,7 @@ def is_master(environment: Any) -> bool:
 def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
     environment.tokenswarm = environment.tokenswarm_run = environment.tokenswarm_prepared = None
     environment.tokenswarm_by_hand = None
+    environment.tokenswarm_shown = None  # the run that pages show: the present one, or the last
     environment.tokenswarm_clients = Clients()
     environment.tokenswarm_closing = BoundedSemaphore()
     forked_from = getattr(environment.events, REGISTERED)
@@ -98,6 +100,13 @@ def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         runner.register_message(
             clients.MESSAGE, lambda environment, msg: environment.tokenswarm_clients.told(msg.node_id, msg.data)
         )
+    try:
+        prometheus.serve(environment, environment.parsed_options.prometheus_port)
+    except UsageError as error:
+        environment.tokenswarm_stopping = True
+        stopping.refuse(error)
+    if web_ui is not None:
+        web.add_pages(environment)
     if web_ui is None:
         # before any worker is told to start: a wrong target ends here, with nothing half-written
         try:
@@ -132,6 +141,7 @@ def on_test_start(environment: Any, **_: Any) -> None:
         environment.process_exit_code = NOT_RECORDED if isinstance(error, RecordingError) else WRONG_USE
         stop_load(environment)
         return
+    environment.tokenswarm_shown = run
     if shape is None:
         environment.tokenswarm_by_hand = StepsByHand(time.time(), run.step_ended)
     setattr(options, ATTRIBUTE, run.plan.as_dict())

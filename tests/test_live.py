@@ -10,7 +10,7 @@ from ddsketch import DDSketch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenswarm.live import SLOT_S, Live, LiveRun, open_chunks
+from tokenswarm.live import SLOT_S, Live, LiveRun, StepLive, open_chunks
 from tokenswarm.live_sketch import (
     ACCURACY,
     add_gaps,
@@ -19,8 +19,8 @@ from tokenswarm.live_sketch import (
     sketch_from_dict,
     sketch_to_dict,
 )
-from tokenswarm.live_tally import LATENCIES, Tally
-from tokenswarm.live_window import Window
+from tokenswarm.live_tally import LATENCIES, TOKENS, Tally
+from tokenswarm.live_window import BUSY_S, Window
 from tokenswarm.record import ErrorClass, Outcome, RequestRecord
 
 QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.9, 0.95, 0.99, 1.0)
@@ -115,7 +115,7 @@ def snapshot(tally: Tally, source: str, tokens: float, seconds: float) -> dict[s
 
 
 def told(tally: Tally) -> dict[str, object]:
-    return {"interval": tally.to_dict(), "steps": {}, "open_tokens": {}}
+    return {"at": 0.0, "interval": tally.to_dict(), "steps": {}, "unfinished": {}}
 
 
 def test_rates_of_workers_add_up_whatever_their_intervals() -> None:
@@ -130,6 +130,7 @@ def test_rates_of_workers_add_up_whatever_their_intervals() -> None:
 class Held:
     arrivals: list[tuple[int, bytes]] = dataclasses.field(default_factory=list)
     chunk_marks: list[int] = dataclasses.field(default_factory=list)
+    sent_ns: int = 0
 
 
 @dataclasses.dataclass
@@ -141,7 +142,7 @@ class Reading:
 def unfinished(chunks: int, first_s: float = 0.0) -> Any:
     """An open answer with a chunk every 10 ms."""
     marks = [round((first_s + number / 100) * 1e9) for number in range(chunks)]
-    return Reading(Held(), Held(chunk_marks=marks))
+    return Reading(Held(sent_ns=round(first_s * 1e9)), Held(chunk_marks=marks))
 
 
 def test_tokens_of_open_answers_count_as_they_come_and_once() -> None:
@@ -187,15 +188,27 @@ def test_a_step_starts_anew_and_the_run_goes_on() -> None:
     assert (master.total.ok, master.steps[1].tally.ok) == (0, 1)
 
 
-def test_tokens_of_a_window_hold_what_is_still_open_until_its_worker_is_lost() -> None:
+def test_rates_of_a_window_hold_what_is_still_open_until_its_worker_is_lost() -> None:
     worker, master = Live(), LiveRun()
     for live in (worker.windows, master):
         live.tell(Window(1, 10.0, 10.2))
-    worker.add(record(sent_at=9.95))  # 11 tokens from 10.05 to 10.15
+    worker.add(record(sent_at=9.95, ended_us=200_000))  # 11 tokens from 10.05 to 10.15
     master.merge("w", worker.snapshot([unfinished(50, first_s=9.9)]))  # 20 of 50 fall inside
-    assert master.steps[1].tokens == pytest.approx(11 + 20)
+    step, told_at = master.steps[1], master.told_at
+    assert step.per_s(TOKENS, told_at) == pytest.approx((11 + 20) / 0.2)
+    assert step.per_s(BUSY_S, told_at) == pytest.approx((0.15 + 0.2) / 0.2)
     master.lose("w")
-    assert master.steps[1].tokens == pytest.approx(11)
+    assert step.per_s(TOKENS, {"other": 10.1}) == pytest.approx(11 / 0.1)
+
+
+def test_a_process_that_told_earlier_counts_for_its_own_time() -> None:
+    step = StepLive(Window(1, 10.0, 20.0))
+    for source, tokens in (("a", 100.0), ("b", 200.0)):
+        tally = Tally()
+        tally.counts[TOKENS] = tokens
+        step.merge(source, tally)
+    assert step.per_s(TOKENS, {"a": 11.0, "b": 12.0}) == pytest.approx(200.0)
+    assert step.per_s(TOKENS, {}) is None
 
 
 def test_recent_forgets() -> None:

@@ -11,8 +11,8 @@ from analysis import names
 from analysis.pipeline import Analysis, analyse
 from tokenswarm.live import Live, LiveRun
 from tokenswarm.live_sketch import ACCURACY, new_sketch, quantile
-from tokenswarm.live_tally import LATENCIES
-from tokenswarm.live_window import COMPLETED, Window
+from tokenswarm.live_tally import LATENCIES, TOKENS
+from tokenswarm.live_window import BUSY_S, COMPLETED, Window
 from tokenswarm.record import RequestRecord, request_from_cells
 from tokenswarm.runfolder import REQUESTS_OF_ALL
 
@@ -71,8 +71,10 @@ def test_counts_and_rates_are_the_reports(report: Analysis, live: LiveRun) -> No
             continue
         step = live.steps[row[names.STEP]]
         length_s = row[names.WINDOW_LENGTH_S]
-        assert step.tokens / length_s == pytest.approx(row[names.OUTPUT_TOKENS_PER_S])
-        assert step.tally.counts.get(COMPLETED, 0) / length_s == pytest.approx(row[names.REQUESTS_PER_S])
+        counts = step.tally.counts
+        assert counts.get(TOKENS, 0) / length_s == pytest.approx(row[names.OUTPUT_TOKENS_PER_S])
+        assert counts.get(COMPLETED, 0) / length_s == pytest.approx(row[names.REQUESTS_PER_S])
+        assert counts.get(BUSY_S, 0) / length_s == pytest.approx(row[names.OBSERVED_CONCURRENCY], rel=1e-4)
         for figure, expected in (
             (step.tally.error_ratio, row[names.ERROR_RATIO]),
             (step.tally.truncated_ratio, row[names.TRUNCATED_RATIO]),

@@ -8,11 +8,11 @@ import dataclasses
 import time
 import typing
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tokenswarm.live_tally import TOKENS, Tally
-from tokenswarm.live_window import Window, Windows
+from tokenswarm.live_window import BUSY_S, Window, Windows
 from tokenswarm.record import HealthRecord, RequestRecord
 
 if typing.TYPE_CHECKING:
@@ -87,11 +87,16 @@ class Live:
         told.arrived[self._source] = self._arrivals.take(open_chunks(readings))
         told.seconds[self._source] = now_s - self._since_s
         self._since_s = now_s
-        in_windows = self.windows.open_chunks(readings)
+        at_s = time.time()
+        unfinished = self.windows.unfinished(readings, at_s)
         return {
+            "at": at_s,
             "interval": told.to_dict(),
             "steps": self.windows.take(),
-            "open_tokens": {step: self._arrivals.estimate(chunks) for step, chunks in in_windows.items()},
+            "unfinished": {
+                step: {TOKENS: self._arrivals.estimate(chunks), BUSY_S: busy_s}
+                for step, (chunks, busy_s) in unfinished.items()
+            },
         }
 
 
@@ -101,12 +106,32 @@ class StepLive:
     def __init__(self, window: Window) -> None:
         self.window = window
         self.tally = Tally()
-        self.open_tokens: dict[str, float] = {}  # process → tokens of its unfinished answers, as it told last
+        self.counts: dict[str, dict[str, float]] = {}  # process → counts of its finished requests
+        self.unfinished: dict[str, dict[str, float]] = {}  # process → those of its unfinished ones, as it told last
 
-    @property
-    def tokens(self) -> float:
-        """Output tokens that arrived in the window."""
-        return self.tally.counts.get(TOKENS, 0.0) + sum(self.open_tokens.values())
+    def merge(self, source: str, tally: Tally) -> None:
+        self.tally.merge(tally)
+        held = self.counts.setdefault(source, {})
+        for name, number in tally.counts.items():
+            held[name] = held.get(name, 0.0) + number
+
+    def length_s(self, told_at: float) -> float:
+        """How much of the window had passed when somebody told at `told_at`, epoch s."""
+        return self.window.overlap_s(self.window.begin_s, told_at)
+
+    def per_s(self, name: str, told_at: Mapping[str, float]) -> float | None:
+        """A count per second of the window: each process over the time that it has told of, all together.
+
+        `told_at`: process → when it told last; one that is gone has not told since, but its time goes on.
+        """
+        latest = max(told_at.values(), default=self.window.begin_s)
+        found, is_told = 0.0, False
+        for source in self.counts.keys() | self.unfinished.keys():
+            length_s = self.length_s(told_at.get(source, latest))
+            counted = self.counts.get(source, {}).get(name, 0.0) + self.unfinished.get(source, {}).get(name, 0.0)
+            if length_s > 0:
+                found, is_told = found + counted / length_s, True
+        return found if is_told else None
 
 
 class LiveRun:
@@ -115,6 +140,7 @@ class LiveRun:
     def __init__(self) -> None:
         self.total = Tally()
         self.steps: dict[int, StepLive] = {}
+        self.told_at: dict[str, float] = {}  # process → when it told last, epoch s
         self._slots = (Tally(), Tally())  # before, now
         self._slot_until_s = time.monotonic() + SLOT_S
 
@@ -124,12 +150,13 @@ class LiveRun:
         told = Tally.from_dict(snapshot["interval"])
         self.total.merge(told)
         self._slots[1].merge(told)
+        self.told_at[source] = snapshot["at"]
         for step, tally in snapshot["steps"].items():
             if int(step) in self.steps:
-                self.steps[int(step)].tally.merge(Tally.from_dict(tally))
-        for step, tokens in snapshot["open_tokens"].items():
+                self.steps[int(step)].merge(source, Tally.from_dict(tally))
+        for step, unfinished in snapshot["unfinished"].items():
             if int(step) in self.steps:
-                self.steps[int(step)].open_tokens[source] = tokens
+                self.steps[int(step)].unfinished[source] = unfinished
 
     def tell(self, window: Window) -> None:
         """A window begins, or its end is known now. Its users are new: `recent` starts anew."""
@@ -141,8 +168,9 @@ class LiveRun:
 
     def lose(self, source: str) -> None:
         """The process is gone, and with it its unfinished answers: they have no row."""
+        self.told_at.pop(source, None)
         for step in self.steps.values():
-            step.open_tokens.pop(source, None)
+            step.unfinished.pop(source, None)
 
     def reset(self) -> None:
         """Watch from now on. Steps keep what they measured."""

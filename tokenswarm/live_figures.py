@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tokenswarm import slo
 from tokenswarm.live_health import Level, findings, reads_told, verdict
-from tokenswarm.live_tally import E2E, ITL, TPOT, TTFO, TTFT, Tally
+from tokenswarm.live_tally import E2E, ITL, TOKENS, TPOT, TTFO, TTFT, Tally
 from tokenswarm.live_timeline import SHARES
-from tokenswarm.live_window import COMPLETED
+from tokenswarm.live_window import BUSY_S, COMPLETED
 from tokenswarm.metrics import METRICS
 from tokenswarm.record import StepRecord
 
@@ -70,11 +70,11 @@ def of_step(run: "Run", record: StepRecord) -> dict[str, Any]:
         level, why = verdict(findings(Tally(), None, lost), has_health=False)
         return shown | {"window_s": None, "verdict": level, "why": why if lost else "its window has not begun"}
     level, why = verdict(findings(live.tally, record.target_users, lost), reads_told(live.tally))
-    completed = live.tally.counts.get(COMPLETED, 0)
+    told_at = run.live.told_at
     figures = of_tally(live.tally) | {
-        OUTPUT_RATE: live.tokens / length_s,
-        REQUEST_RATE: completed / length_s,
-        CONCURRENCY: live.tally.concurrency,
+        OUTPUT_RATE: live.per_s(TOKENS, told_at),
+        REQUEST_RATE: live.per_s(COMPLETED, told_at),
+        CONCURRENCY: live.per_s(BUSY_S, told_at),
     }
     return shown | figures | {
         "window_s": length_s,
@@ -85,13 +85,10 @@ def of_step(run: "Run", record: StepRecord) -> dict[str, Any]:
 
 
 def window_s(run: "Run", live: "StepLive | None") -> float | None:
-    """How much of the step's window the processes have told of; None before it began."""
-    if live is None or not run.told_at:
+    """How much of the step's window all processes have told of; None before it began."""
+    if live is None or not run.live.told_at:
         return None
-    until_s = min(run.told_at.values())
-    if live.window.end_s is not None:
-        until_s = min(until_s, live.window.end_s)
-    return max(0.0, until_s - live.window.begin_s)
+    return live.length_s(min(run.live.told_at.values()))
 
 
 def objective(tally: Tally, figures: dict[str, Any], name: str, limit: float) -> dict[str, Any]:

@@ -152,13 +152,6 @@ class Tally:
         longest_s = max(self.seconds.values(), default=0.0)
         return self.ok / longest_s if longest_s > 0 else None
 
-    @property
-    def concurrency(self) -> float | None:
-        """Requests in flight, averaged over the health rows of each worker; None before the first."""
-        if not self.health:
-            return None
-        return sum(sums[IN_FLIGHT] / sums[ROWS] for sums in self.health.values())
-
 
 def _add(mine: dict[str, Any], others: dict[str, Any]) -> None:
     for name, number in others.items():

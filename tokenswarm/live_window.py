@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tokenswarm.digest import Reading
 
 COMPLETED = "completed"  # ok requests that ended inside the window
+BUSY_S = "busy_s"  # seconds that requests were in flight inside the window, all together
 MOST_OPEN = 3  # windows that requests can still belong to: their own, and those that have just closed
 
 
@@ -34,6 +35,11 @@ class Window:
 
     def holds(self, at_s: float) -> bool:
         return self.begin_s <= at_s and (self.end_s is None or at_s < self.end_s)
+
+    def overlap_s(self, from_s: float, until_s: float) -> float:
+        """How much of [from_s, until_s) lies inside."""
+        end_s = until_s if self.end_s is None else min(until_s, self.end_s)
+        return max(0.0, end_s - max(from_s, self.begin_s))
 
     def chunks(self, sent_at: float, chunk_us: tuple[int, ...]) -> tuple[int, int]:
         """First and behind the last of those chunks that arrived inside."""
@@ -52,6 +58,8 @@ def add_to_window(tally: Tally, window: Window, record: RequestRecord) -> None:
             gaps = itl_us(record.chunk_us[max(first, 1) - 1 : behind])
             add_gaps(tally.sketches[ITL], gaps)
     ended_at = record.sent_at + ended_us(record) / 1e6
+    busy_s = window.overlap_s(record.sent_at, ended_at)
+    tally.counts[BUSY_S] = tally.counts.get(BUSY_S, 0) + busy_s
     if record.outcome is Outcome.OK and window.holds(ended_at):
         tally.counts[COMPLETED] = tally.counts.get(COMPLETED, 0) + 1
         if not record.chunk_us:
@@ -108,17 +116,19 @@ def _add_latencies(tally: Tally, window: Window, record: RequestRecord, due_s: f
         tally.still_open[TPOT].add(max(watched_s - first_s, 0.0) / (most_tokens - 1))
 
 
-def open_in_window(window: Window, readings: Iterable["Reading"]) -> int:
-    """Chunks of unfinished answers that arrived inside."""
+def open_in_window(window: Window, readings: Iterable["Reading"], at_s: float) -> tuple[int, float]:
+    """Of unfinished answers: chunks that arrived inside, and seconds in flight inside until now, epoch `at_s`."""
     begin_ns = round(window.begin_s * 1e9)
     end_ns = None if window.end_s is None else round(window.end_s * 1e9)
-    found = 0
+    found, busy_s = 0, 0.0
     for reading in readings:
+        if reading.exchange.sent_ns:
+            busy_s += window.overlap_s(reading.exchange.sent_ns / 1e9, at_s)
         marks = [] if reading.answer is None else reading.answer.chunk_marks
         first = bisect.bisect_left(marks, begin_ns)
         found += (len(marks) if end_ns is None else bisect.bisect_left(marks, end_ns)) - first
         found += sum(begin_ns <= at and (end_ns is None or at < end_ns) for at, _ in reading.exchange.arrivals)
-    return found
+    return found, busy_s
 
 
 class Windows:
@@ -153,7 +163,7 @@ class Windows:
         taken, self._tallies = self._tallies, {}
         return {str(step): tally.to_dict() for step, tally in taken.items()}
 
-    def open_chunks(self, readings: Iterable["Reading"]) -> dict[str, int]:
-        """Step → chunks of unfinished answers in its window, now."""
+    def unfinished(self, readings: Iterable["Reading"], at_s: float) -> dict[str, tuple[int, float]]:
+        """Step → what of unfinished answers is in its window at epoch `at_s` (`open_in_window`)."""
         held = list(readings)
-        return {str(window.step): open_in_window(window, held) for window in self._windows.values()}
+        return {str(window.step): open_in_window(window, held, at_s) for window in self._windows.values()}

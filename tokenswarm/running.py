@@ -53,7 +53,6 @@ class Run:
         self.history = History()
         self.steps: dict[int, StepRecord] = {}  # all so far, the present one included
         self.progress: Progress | None = None
-        self.told_at: dict[str, float] = {}  # process → when it told last, epoch s
         self.lost: dict[str, int] = {}  # worker → the step in which it was missed first
         self.server: Server | None = None
         self.state = RunState.RUNNING
@@ -202,7 +201,6 @@ class Run:
                 self.lost[worker] = max(self.steps, default=1)
                 self.live.lose(worker)
                 self.in_flight.pop(worker, None)
-                self.told_at.pop(worker, None)
 
     @property
     def is_over(self) -> bool:
@@ -248,7 +246,6 @@ class Run:
     def merge(self, report: dict[str, Any]) -> None:
         """Take in what a process with users reports (`report_of`)."""
         source = report["worker"]
-        self.told_at[source] = report["at"]
         self.live.merge(source, report["live"])
         self.in_flight[source] = report["in_flight"]
         self.lost_rows[source] = report["lost_rows"]
@@ -291,7 +288,6 @@ def report_of(session: Session) -> dict[str, Any]:
     """What a process with users tells the master once a report interval, as plain data."""
     return {
         "worker": session.worker,
-        "at": time.time(),
         "live": session.snapshot(),
         "in_flight": len(session.client.pool.carried),
         "lost_rows": session.lost_rows,

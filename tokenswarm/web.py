@@ -27,7 +27,8 @@ def add_pages(environment: Any) -> None:
     """Before Locust's web server starts."""
     ui = environment.web_ui
     guard(ui.app, ui.host)
-    ui.app.json.sort_keys = False  # the form shows options in the order of the command line
+    ui.app.json.sort_keys = False  # the form has the order of the command line: Flask and Jinja would sort it
+    ui.app.jinja_env.policies["json.dumps_kwargs"] = {}
     ui.template_args |= web_tab.TEMPLATE_ARGS
     environment.events.reset_stats.add_listener(lambda **_: reset(environment))
     _wrap(environment, "locust.swarm", functools.partial(check_form, environment))

@@ -215,9 +215,10 @@ A change that is exactly as large as its budget is the hardest: it must not pass
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 {{rows}}
 
-How to read it: a gate that is not sure says so. At 60 s a step a p95 of TTFT with heavy tails is known to ±25 % or so, so
-that a budget of 10 % is decided only by longer steps; TPOT is known within 3 %. "Runs differ by" is a factor of each
-run's own that no run shows by itself: with one baseline run a spread of 1 % is assumed, from five on it is measured.
+How to read it: a gate that is not sure says so. With 20 users and one baseline run, a minute shows the p95 of TTFT to
+±27 % or so and the median of TPOT to ±4.5 %; ten minutes to ±11 % and ±3.6 %. Of the latter most is the spread of 1 % from run
+to run that is assumed where nobody measured it: longer runs do not narrow it, more baseline runs and `make calibrate` do.
+"Runs differ by" is a factor of each run's own, which no run shows by itself.
 """
 
 

@@ -181,11 +181,17 @@ def render(gate: Gate, width: int, color: bool = False, now_s: float | None = No
     console.print(headline(gate), style=STYLES[gate.verdict] if color else None)
     for line in about(gate, now_s):
         console.print(line)
-    for title, lines in (("", ordered(gate)), ("Gating nothing", seen(gate))):
+    moved = [one for one in seen(gate) if verdict(one)]
+    still = len(seen(gate)) - len(moved)
+    for title, lines in (("", ordered(gate)), ("Gating nothing, changed for sure", moved)):
         if lines:
             console.print()
             console.print(_table(title, lines))
     console.print()
+    if still:
+        console.print(
+            f"{still} more figures gate nothing and did not change for sure; gate.md and gate.json show them."
+        )
     for line in reasons(gate):
         console.print(f"- {line}")
     for line in warnings(gate):
@@ -198,7 +204,7 @@ def _table(title: str, lines: list[Judged]) -> Table:
         box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, title=title or None, title_justify="left"
     )
     for index, head in enumerate(HEAD):
-        table.add_column(head, justify="left" if index in (0, 1, 7) else "right", no_wrap=index in (1, 7))
+        table.add_column(head, justify="left" if index in (0, 1, 7) else "right", no_wrap=index in (1, 5, 7))
     for one in lines:
         table.add_row(
             *cells(one), style=STYLES[one.verdict] if one.gating and one.verdict is not Verdict.PASS else None

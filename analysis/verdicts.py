@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis import kept, names
 from analysis.budget import Budget, Form, log_limit
-from analysis.change import FLOOR_SPREAD, Change, Figure, Share, of_logs, of_shares, spread
+from analysis.change import FLOOR_SPREAD, TRUSTED_RUNS, Change, Figure, Share, of_logs, of_shares, spread
 from analysis.kept import StepKept
 from analysis.resampling import COARSE, FINE, draws, quantiles, sums
 from tokenswarm.metrics import METRICS
@@ -222,7 +222,7 @@ def longer(change: Change, limit: float, window_s: float, baselines: int) -> str
     distance = abs(limit - change.harm) / change.t_high
     room = distance**2 - change.between**2
     if room <= 0 and change.between > distance:
-        more = "keep more baseline runs" if baselines < SHOWN_SPREAD_RUNS else "run on a quieter machine"
+        more = "keep more baseline runs" if baselines < TRUSTED_RUNS else "run on a quieter machine"
         return f"longer runs would not decide it: runs differ by ±{change.between:.1%} from each other; {more}"
     return _times(change.within**2 / room, window_s)
 

@@ -128,6 +128,15 @@ def test_the_spread_of_the_baselines_own_runs_is_part_of_the_doubt() -> None:
     assert verdict("ttft_p95:+10%", worse, *wide).verdict is Verdict.INCONCLUSIVE
 
 
+def test_lying_among_the_baselines_runs_is_enough_only_where_they_differ_by_more_than_the_budget() -> None:
+    runs = [step(ttft_s=TTFT * factor) for factor in (1.0, 1.04, 0.96)]
+    now = step(ttft_s=TTFT * 0.99)
+    assert verdict("ttft_p95:+3%", now, *runs).verdict is Verdict.PASS
+    undecided = verdict("ttft_p95:+10%", now, *runs)  # here more runs would decide it
+    assert undecided.verdict is Verdict.INCONCLUSIVE
+    assert "keep more baseline runs" in undecided.reason
+
+
 def test_more_comparisons_make_failing_harder_and_passing_no_easier() -> None:
     one, many = (verdict("ttft_p95:+10%", step(ttft_s=TTFT * 1.1), step(), comparisons=n) for n in (1, 40))
     assert many.low < one.low

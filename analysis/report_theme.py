@@ -36,6 +36,7 @@ STEPS_LIGHT = ("#2a86c8", "#5a55c8", "#a3389b", "#d1495b", "#dd7a14")
 STEPS_DARK = ("#6fbff5", "#9f97fb", "#de8ddb", "#f58e9b", "#f7b565")
 Columns = Mapping[str, Any] | pd.DataFrame
 LOG_TICKS = [digit * 10.0**power for power in range(-4, 8) for digit in (1, 2, 5)]
+LOG_TICKS_ACROSS = [digit * 10.0**power for power in range(-4, 8) for digit in (1, 3)]  # numbers need room there
 HEIGHT = 290
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
@@ -108,10 +109,10 @@ def _numbers(made: "Figure", x_log: bool, y_log: bool) -> None:
     """Plain numbers on every axis, no powers; few ticks on a logarithmic one."""
     from bokeh.models import BasicTicker, FixedTicker, NumeralTickFormatter
 
-    for axis, is_log in ((made.xaxis[0], x_log), (made.yaxis[0], y_log)):
+    for axis, is_log, ticks in ((made.xaxis[0], x_log, LOG_TICKS_ACROSS), (made.yaxis[0], y_log, LOG_TICKS)):
         axis.formatter = NumeralTickFormatter(format="0,0.[0000]")
         if is_log:
-            axis.ticker = FixedTicker(ticks=LOG_TICKS)  # Bokeh's own crowd at the upper end of less than two decades
+            axis.ticker = FixedTicker(ticks=ticks)  # Bokeh's own crowd at the upper end of less than two decades
         else:
             axis.ticker = BasicTicker(desired_num_ticks=5)
 

@@ -87,7 +87,7 @@ def measured(budget: Any, runs: Sequence[Any]) -> float | None:
     Shares (error_ratio) have none: their doubt is that of their counts.
     """
     from analysis.change import spread
-    from analysis.verdicts import SHARES, Unjudgeable, figures_of, value_of
+    from analysis.doubt import SHARES, Unjudgeable, figures_of, value_of
 
     if budget.metric.name in SHARES:
         return None

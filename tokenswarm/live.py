@@ -159,12 +159,11 @@ class LiveRun:
                 self.steps[int(step)].unfinished[source] = unfinished
 
     def tell(self, window: Window) -> None:
-        """A window begins, or its end is known now. Its users are new: `recent` starts anew."""
+        """A window begins, or its end is known now."""
         if window.step in self.steps:
             self.steps[window.step].window = window
-            return
-        self.steps[window.step] = StepLive(window)
-        self.forget_recent()
+        else:
+            self.steps[window.step] = StepLive(window)
 
     def lose(self, source: str) -> None:
         """The process is gone, and with it its unfinished answers: they have no row."""
@@ -182,7 +181,7 @@ class LiveRun:
         self._slot_until_s = (time.monotonic() if now_s is None else now_s) + SLOT_S
 
     def recent(self, now_s: float | None = None) -> Tally:
-        """The last SLOT_S to 2·SLOT_S seconds, but not what came before this step's window."""
+        """The last SLOT_S to 2·SLOT_S seconds."""
         self._turn(time.monotonic() if now_s is None else now_s)
         both = Tally()
         for slot in self._slots:

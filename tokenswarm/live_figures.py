@@ -10,7 +10,7 @@ from tokenswarm.live_health import Level, findings, reads_told, verdict
 from tokenswarm.live_tally import E2E, ITL, TOKENS, TPOT, TTFO, TTFT, Tally
 from tokenswarm.live_timeline import SHARES
 from tokenswarm.live_window import BUSY_S, COMPLETED
-from tokenswarm.metrics import METRICS
+from tokenswarm.metrics import METRICS, Better
 from tokenswarm.record import StepRecord
 
 if TYPE_CHECKING:
@@ -95,8 +95,12 @@ def objective(tally: Tally, figures: dict[str, Any], name: str, limit: float) ->
     """An objective, its figure in this step, and whether that keeps to it (None: not known)."""
     value = figure(tally, figures, name)
     limited = slo.limited(name)
-    is_lower = limited.metric.better == "lower"
+    is_lower = limited.metric.better == Better.LOWER
     met = None if value is None else (value <= limit if is_lower else value >= limit)
+    if limited.metric.name in SHOWN and tally.sketches[limited.metric.name].count < LEAST_N.get(
+        limited.statistic or "", 1
+    ):
+        met = None  # the report would withhold it
     return {"name": name, "value": value, "met": met}
 
 
@@ -134,8 +138,5 @@ def objectives(run: "Run") -> list[dict[str, Any]]:
 def health(run: "Run") -> tuple[Level | None, str]:
     """The verdict on the client over the last seconds, in words."""
     recent = run.live.recent()
-    present = run.steps.get(max(run.steps, default=0))
-    users = present.target_users if present is not None and present.settled_at is not None else None
-    if run.is_over:
-        users = None
-    return verdict(findings(recent, users, list(run.lost)), reads_told(recent))
+    # how many users there should be changes with the step, and these seconds may be of two: the steps' verdicts say it
+    return verdict(findings(recent, None, list(run.lost)), reads_told(recent))

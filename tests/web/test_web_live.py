@@ -43,7 +43,7 @@ def summary(ui: Ui, run: str) -> list[dict[str, str]]:
 
 def test_staircase_from_the_form(tmp_path: Path, simulator: Server, browser: Browser) -> None:
     errors: list[str] = []
-    with locust_ui(tmp_path, simulator.base_url, "--slo=ttft_p95=10s", "--slo=error_ratio=1%") as ui:
+    with locust_ui(tmp_path, simulator.base_url, "--slo=ttft_p50=10s", "--slo=error_ratio=1%") as ui:
         page = open_page(browser, errors)
         page.goto(ui.url)
         choose(page, steps="2,six", runName="first")

@@ -1,17 +1,20 @@
 """What the web UI must not do: crash on bad entries, show secrets, render a server's text, answer to other sites."""
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.servers import Server
 from tests.web.browser import open_page
-from tests.web.ui import Ui, locust_ui
+from tests.web.ui import Ui, free_port, locust_ui, serving
 from tokenswarm.record import ErrorClass
+from tokenswarm.stopping import INTERRUPTED
 
 SECRET = "sk-very-secret-0123456789"
 EVIL = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -82,6 +85,20 @@ def test_pages_are_where_they_are_bound(ui: Ui) -> None:
     code, text = ui.get("/metrics")
     assert code == 200
     assert "tokenswarm_run_info" not in text, "no run yet"
+
+
+def test_make_ui_takes_the_variables_of_make_and_ends_with_ctrl_c(tmp_path: Path, simulator: Server) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "tokenswarm.web_start", f"--web-port={port}", f"--results={tmp_path}"]
+    made = {"TOKENSWARM_TARGET": simulator.base_url, "TOKENSWARM_STEPS": "3,4"}
+    with serving(command, tmp_path, port, **made) as started:
+        page = started.get("/")[1]
+        assert simulator.base_url in page
+        assert '"3,4"' in page
+        started.run.interrupt()
+        assert started.run.code() == INTERRUPTED
+        assert "Traceback" not in started.run.complained
+        assert started.run.left_over() == []
 
 
 class Evil(BaseHTTPRequestHandler):

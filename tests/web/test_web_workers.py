@@ -2,6 +2,7 @@
 
 import os
 import signal
+import urllib.request
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
@@ -9,14 +10,16 @@ from playwright.sync_api import Browser, expect
 from tests.e2e.driving import outcomes, rows, run_json
 from tests.servers import Server
 from tests.web.browser import open_page
-from tests.web.ui import Ui, locust_ui
+from tests.web.ui import Ui, free_port, locust_ui
 from tokenswarm.live_health import Level
 from tokenswarm.record import Outcome
 
 
 def test_a_worker_is_killed(tmp_path: Path, simulator: Server, browser: Browser) -> None:
     errors: list[str] = []
-    with locust_ui(tmp_path, simulator.base_url, "--processes=3", steps="6", step_time="22s") as ui:
+    port = free_port()
+    flags = ("--processes=3", f"--prometheus-port={port}")
+    with locust_ui(tmp_path, simulator.base_url, *flags, steps="6", step_time="20s") as ui:
         ui.run.wait_until(lambda: '"worker_count":3' in ui.get("/worker-count")[1].replace(" ", ""), "three workers")
         assert ui.start(run_name="r")["success"]
         page = open_page(browser, errors)
@@ -27,6 +30,9 @@ def test_a_worker_is_killed(tmp_path: Path, simulator: Server, browser: Browser)
         expect(page.locator("#alarm")).to_contain_text(f"worker {worker}")
         expect(page.locator("#steps td.level")).to_have_text(Level.INVALID)
         expect(page.locator("#why")).to_contain_text(f"{worker} was lost")
+        exported = scraped(port)
+        assert exported["tokenswarm_workers_lost"] == 1
+        assert exported['tokenswarm_ttft_seconds{quantile="0.95"}'] > 0
         now = ui.ended()
         folder = tmp_path / "r"
         assert run_json(folder)["clients"][worker]["lost"]
@@ -39,6 +45,13 @@ def test_a_worker_is_killed(tmp_path: Path, simulator: Server, browser: Browser)
         assert told["errors"] == 0
         assert sum(one["lost"] for one in now["workers"]) == 1
     assert errors == []
+
+
+def scraped(port: int) -> dict[str, float]:
+    """Sample → value, of the page for Prometheus."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 
 def is_measuring(ui: Ui) -> bool:

@@ -50,14 +50,25 @@ class Ui(NamedTuple):
         return self.now()
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return int(held.getsockname()[1])
+
+
 @contextlib.contextmanager
 def locust_ui(folder: Path, target: str, *more: str, **options: str) -> Iterator[Ui]:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
+    port = free_port()
     given = {"host": target, "web_host": "127.0.0.1", "web_port": str(port), "results": str(folder), **SHORT, **options}
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     command = [sys.executable, "-m", "locust", "-f", SCENARIO, "--class-picker", *flags, *more]
-    with running(command, folder / "said") as run:
+    with serving(command, folder, port) as ui:
+        yield ui
+
+
+@contextlib.contextmanager
+def serving(command: list[str], folder: Path, port: int, **env: str) -> Iterator[Ui]:
+    """`command` with its page at `port`, once it answers."""
+    with running(command, folder / "said", **env) as run:
         ui = Ui(f"http://127.0.0.1:{port}", run, folder)
 
         def answers() -> bool:

@@ -21,7 +21,7 @@ export function span(valueS) {
 
 export function number(value) {
   if (!exists(value)) return NOTHING;
-  if (Math.abs(value) < 99.95) return Number.isInteger(value) ? String(value) : value.toFixed(1);
+  if (Math.abs(value) < 99.95) return String(Number(value.toFixed(1)));
   return Math.round(value).toLocaleString("en-US");
 }
 

@@ -67,13 +67,13 @@ function steps(told) {
   };
   const withAnswer = told.steps.some((step) => step.latencies && step.latencies.ttfo.n && step.latencies.ttfo.p50 !== step.latencies.ttft.p50);
   const metrics = LATENCIES.filter((name) => name !== "ttfo" || withAnswer);
-  const head = [["Users"], ["In flight"], ...metrics.flatMap((name) => [[`${told.metrics[name].label} p50`], ["p95"], ["p99"]]), ["Tokens/s"], ["per user"], ["Requests/s"], ["Errors"], ["Truncated"], ...(told.slos.length ? [["Objectives"]] : []), ["Verdict", "words"]];
+  const head = [["Users"], ["In flight"], ["Verdict", "words"], ...(told.slos.length ? [["Objectives", "words"]] : []), ...metrics.flatMap((name) => [[`${told.metrics[name].label} p50`], ["p95"], ["p99"]]), ["Tokens/s"], ["per user"], ["Requests/s"], ["Errors"], ["Truncated"]];
   table(by("steps"), [head, ...told.steps.map((step) => [
     [number(step.users)], [number(step.observed_concurrency)],
+    [step.verdict ?? (step.ended ? "none" : "not begun"), `words level ${step.verdict ?? ""}`],
+    ...(told.slos.length ? [objectives(told, step)] : []),
     ...metrics.flatMap((name) => ["p50", "p95", "p99"].map((which) => quantile(step, name, which))),
     [number(step.output_tokens_per_s)], [number(step.user_tokens_per_s)], [number(step.requests_per_s)], [ratio(step.error_ratio)], [ratio(step.truncated_ratio)],
-    ...(told.slos.length ? [objectives(told, step)] : []),
-    [step.verdict ?? (step.ended ? "none" : "not begun"), `words level ${step.verdict ?? ""}`],
   ])]);
   by("why").replaceChildren(...told.steps.filter((step) => step.verdict && step.verdict !== "valid").map((step) => make("li", "", `${number(step.users)} users: ${step.why}.`)));
   by("answer").textContent = answer(told);
@@ -81,21 +81,25 @@ function steps(told) {
 
 // Up to which load every step so far kept to the objectives.
 function answer(told) {
-  const judged = told.steps.filter((step) => step.ended && (step.slos ?? []).some((one) => one.met !== null)).sort((one, other) => one.users - other.users);
-  if (!judged.length) return "";
-  const first = judged.findIndex((step) => step.slos.some((one) => one.met === false));
-  if (first === 0) return `No step met every objective so far: at ${number(judged[0].users)} users one is missed already.`;
-  const good = judged[(first < 0 ? judged.length : first) - 1].users;
-  return first < 0 ? `Every objective is met up to ${number(good)} users, the largest step so far.` : `Every objective is met up to ${number(good)} users, not at ${number(judged[first].users)}.`;
+  const steps = told.steps.filter((step) => step.ended && (step.slos ?? []).length).sort((one, other) => one.users - other.users);
+  let good = null;
+  for (const step of steps) {
+    const users = number(step.users);
+    if (step.verdict === "invalid") return `${upTo(good)}The step of ${users} users is invalid.`;
+    if (step.slos.some((one) => one.met === false)) return `${upTo(good)}At ${users} users an objective is missed.`;
+    if (step.slos.some((one) => one.met === null)) return `${upTo(good)}At ${users} users there are too few samples to say.`;
+    good = users;
+  }
+  return upTo(good);
 }
 
+const upTo = (users) => (users === null ? "" : `Every objective is met up to ${users} users. `);
+
 function objectives(told, step) {
-  const judged = (step.slos ?? []).filter((one) => one.met !== null);
-  const missed = judged.filter((one) => !one.met).map((one) => one.name);
-  if (!judged.length) return [NOTHING];
-  if (!missed.length) return ["met", "met"];
-  const said = missed.map((name) => `${name} > ${limit(told.slos.find((one) => one.name === name))}`);
-  return [`missed: ${said.join(", ")}`, "missed"];
+  const missed = (step.slos ?? []).filter((one) => one.met === false).map((one) => one.name);
+  if (!missed.length) return (step.slos ?? []).some((one) => one.met === null) ? ["too few samples", "words thin"] : step.slos ? ["met", "words met"] : [NOTHING, "words"];
+  const said = missed.map((name) => `${name} ${limit(told.slos.find((one) => one.name === name))}`);
+  return [`missed: ${said.join(", ")}`, "words missed"];
 }
 
 function workers(told) {

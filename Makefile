@@ -3,8 +3,8 @@
 
 PYTHON ?= python3
 PY := .venv/bin/python
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-input
-OPTIONS := TARGET MODEL STEPS STEP_TIME WARMUP PROMPT_TOKENS MAX_TOKENS WORKERS RUN TOKENIZER SEED SLO SAVE_OUTPUTS EXTRA
+PIP := $(PY) -m pip install --quiet --quiet --disable-pip-version-check --no-input
+OPTIONS := TARGET MODEL STEPS STEP_TIME WARMUP PROMPT_TOKENS MAX_TOKENS WORKERS RUN TOKENIZER SEED SLO SAVE_OUTPUTS BASE NAME BUDGET REPEAT EXTRA
 
 define export_option
 export TOKENSWARM_$(1) := $$(value $(1))
@@ -13,7 +13,7 @@ endef
 $(foreach option,$(OPTIONS),$(eval $(call export_option,$(option))))
 
 .DEFAULT_GOAL := help
-.PHONY: help stepload ui report test check format docs bench clean
+.PHONY: help stepload ui report baseline gate calibrate gate-study test check format docs bench clean
 .SUFFIXES:
 
 ##@ Measure
@@ -23,9 +23,22 @@ stepload: .venv/.runtime $(if $(value TARGET),,demo-model) ## drive a server up 
 ui: .venv/.runtime ## the same load from Locust's web page, http://localhost:8089 (TARGET presets its host)
 	@set -f; exec $(PY) -m locust -f locustfiles/chat.py,scenarios/stepload.py $${TOKENSWARM_TARGET:+--host "$$TOKENSWARM_TARGET"} $$TOKENSWARM_EXTRA
 
-report: .venv/.runtime ## table and curve of a run, once more: make report RUN=name
+report: .venv/.runtime ## findings, report.html and all curves of a run, once more: make report RUN=name
 	@test -n "$$TOKENSWARM_RUN" || { echo "Which run? Say make report RUN=name, the name of a folder in results/."; exit 2; }
-	@exec $(PY) -m analysis summary "results/$$TOKENSWARM_RUN"
+	@set -f; exec $(PY) -m analysis report "results/$$(basename "$$TOKENSWARM_RUN")" $$TOKENSWARM_EXTRA
+
+##@ Gate a release (exit codes of the gate: docs/gate.md; make itself turns any but 0 into 2)
+baseline: .venv/.runtime ## keep a run as a baseline: make baseline RUN=results/<run> NAME=main
+	@set -f; exec $(PY) -m analysis baseline "$$TOKENSWARM_RUN" --name "$$TOKENSWARM_NAME" $$TOKENSWARM_EXTRA
+
+gate: .venv/.runtime ## judge a run: make gate BASE=main RUN=results/<run> [BUDGET=…]
+	@set -f; exec $(PY) -m analysis gate "$$TOKENSWARM_RUN" --base "$$TOKENSWARM_BASE" --budget "$$TOKENSWARM_BUDGET" $$TOKENSWARM_EXTRA
+
+calibrate: .venv/.runtime ## how much runs differ: make calibrate NAME=main REPEAT=3 EXTRA='--target URL'
+	@set -f; exec $(PY) -m analysis calibrate --name "$$TOKENSWARM_NAME" --repeat "$${TOKENSWARM_REPEAT:-3}" -- $$TOKENSWARM_EXTRA
+
+gate-study: .venv/.runtime ## how often the gate errs, by simulation, into docs/gate-study.md
+	@exec $(PY) -m analysis.gate_study
 
 ##@ Develop
 test: .venv/.dev demo-model ## all tests
@@ -52,7 +65,7 @@ clean: ## remove what was made, but no results
 help: ## this text
 	@awk -F ':.*## ' ' \
 	  /^##@ /       { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 } \
+	  /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 } \
 	  /^#: /        { split(substr($$0, 4), part, " — "); printf "  %-14s %s\n", part[1], part[2] }' Makefile
 
 ##@ Variables, as in make stepload TARGET=http://host:8000/v1 STEPS=1,8,64
@@ -69,6 +82,10 @@ help: ## this text
 #: SEED — prompts are made from it
 #: SLO — limits that answers should keep, like ttft_p95=500ms,tpot_p95=50ms,error_ratio=1%
 #: SAVE_OUTPUTS — 1: keep the text that was received
+#: BASE — name of the baseline that a run is judged against
+#: NAME — name under which a run is kept as a baseline
+#: BUDGET — what may change, like ttft_p95:+10%,tpot_p50:+5%,output_tokens_per_s:-5%,error_ratio:+1pp
+#: REPEAT — runs that calibrate makes (3)
 #: EXTRA — further options for the program, separated by spaces
 #: PYTHON — the Python that .venv is made with, 3.11 or newer (python3)
 

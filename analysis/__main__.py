@@ -26,7 +26,7 @@ RUN_HELP = "a run's folder, results/<run>"
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    from analysis import asked
+    from analysis import asked, calibrate, gate_command
 
     top = argparse.ArgumentParser(
         prog="python -m analysis",
@@ -51,7 +51,19 @@ def parser() -> argparse.ArgumentParser:
     compare.add_argument("--out", type=Path, help="page to write (default: compare.html in the last folder)")
     tokens = command("tokens", "write one CSV row for each chunk of each request", _tokens)
     tokens.add_argument("folder", type=Path, help=RUN_HELP)
-    tokens.add_argument("--out", type=Path, help="file to write (default: tokens.csv in the folder)")
+    tokens.add_argument("--out", type=Path, help="file to write, .csv or .parquet (default: tokens.csv in the folder)")
+    vllm = command("vllm", "write each step as the JSON of `vllm bench serve --save-result`", _vllm)
+    vllm.add_argument("folder", type=Path, help=RUN_HELP)
+    vllm.add_argument("--out", type=Path, help="folder to write into (default: the run's folder)")
+    for add, run in (
+        (gate_command.add_baseline, gate_command.run_baseline),
+        (gate_command.add_gate, gate_command.run_gate),
+        (calibrate.add_parser, calibrate.run),
+    ):
+        known = set(commands.choices)
+        add(commands)
+        for name in set(commands.choices) - known:
+            commands.choices[name].set_defaults(run=run)
     return top
 
 
@@ -128,6 +140,15 @@ def _compare(given: argparse.Namespace) -> int:
     found = compare.compared(given.folders)
     sys.stdout.write(_plain(compare_report.text(found, _terminal()[0])))
     for path in compare_report.write(found, given.out or given.folders[-1] / compare.FILE):
+        print(path)
+    return 0
+
+
+def _vllm(given: argparse.Namespace) -> int:
+    _say_if_large(given.folder)
+    from analysis import pipeline, vllm_json
+
+    for path in vllm_json.write(pipeline.analyse(given.folder), given.out or given.folder):
         print(path)
     return 0
 

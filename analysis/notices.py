@@ -8,6 +8,7 @@ from analysis.health import Verdict
 from analysis.load import Run
 from analysis.scale import WITHHELD
 from analysis.stats import smallest_n
+from analysis.wording import users
 from tokenswarm.record import Outcome
 from tokenswarm.runfolder import RunState
 
@@ -36,7 +37,7 @@ def verdicts(summary: pd.DataFrame) -> list[Text]:
     lines = []
     for verdict in (Verdict.INVALID, Verdict.SUSPECT):
         for row in summary[summary[names.VERDICT] == verdict].to_dict("records"):
-            text = f"{verdict.upper()} step {row[names.STEP]} ({row[names.TARGET_USERS]} users): {row[names.REASONS]}."
+            text = f"{verdict.upper()} step {row[names.STEP]} ({users(row[names.TARGET_USERS])}): {row[names.REASONS]}."
             lines.append(Text(text, style=STYLE[verdict]))
     return lines or [Text("Every step is valid.", style=STYLE[Verdict.VALID])]
 

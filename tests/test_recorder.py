@@ -112,7 +112,9 @@ def test_half_a_surrogate_pair_is_kept() -> None:
 
 def test_a_secret_that_a_server_echoes_is_not_written(folder: RunFolder) -> None:
     recorder = Recorder(folder, "w1", save_outputs=True, secrets=["s3cret-key", "", "1"])  # "1" stands everywhere
-    recorder.write(reading(1, Outcome.FAILED, texts=["key s3cret-key?"], detail="Incorrect API key provided: s3cret-key."))
+    recorder.write(
+        reading(1, Outcome.FAILED, texts=["key s3cret-key?"], detail="Incorrect API key provided: s3cret-key.")
+    )
     recorder.close()
     assert rows(folder)[0].detail == f"Incorrect API key provided: {MASK}."
     assert "s3cret-key" not in folder.outputs_jsonl("w1").read_text()

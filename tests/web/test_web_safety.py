@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.e2e.driving import SCENARIO
 from tests.servers import Server
 from tests.web.browser import open_page
 from tests.web.ui import Ui, free_port, locust_ui, serving
@@ -162,3 +163,31 @@ def test_words_of_a_server_are_text(ui: Ui, evil: str, browser: Browser) -> None
     assert {row["name"] for row in stats["stats"]} == {"chat", "Aggregated"}, "no fake rows in Locust's own table"
     assert "tokenswarm_errors_total" in ui.get("/metrics")[1]
     assert errors == []
+
+
+def test_locusts_login_covers_our_pages(tmp_path: Path, simulator: Server) -> None:
+    login = tmp_path / "login.py"
+    login.write_text(
+        "from locust import events\n"
+        "def add(environment, **_):\n"
+        "    if environment.web_ui:\n"
+        "        environment.web_ui.app.secret_key = 'key'\n"
+        "        environment.web_ui.login_manager.user_loader(lambda name: None)\n"
+        "events.init.add_listener(add)\n"
+    )
+    port = free_port()
+    command = [sys.executable, "-m", "locust", "-f", f"{SCENARIO},{login}", "--class-picker", "--web-login"]
+    command += ["--web-host=127.0.0.1", f"--web-port={port}", f"--host={simulator.base_url}", f"--results={tmp_path}"]
+    with serving(command, tmp_path, port) as locked:
+        for path in (
+            "/",
+            "/tokenswarm/",
+            "/tokenswarm/now",
+            "/tokenswarm/pages/live.js",
+            "/metrics",
+            "/stats/requests",
+        ):
+            text = locked.get(path)[1]
+            assert "authArgs" in text, f"{path} is not behind the login"
+        locked.start(run_name="r")
+        assert not (tmp_path / "r").exists()

@@ -43,7 +43,8 @@ class Ui(NamedTuple):
     def start(self, **fields: str) -> dict[str, Any]:
         """As the form does, with the staircase."""
         form = {"user_count": "1", "spawn_rate": "1", "shape_class": "StepLoad", "user_classes": "Chat"}
-        return json.loads(self.post("/swarm", form | fields)[1])
+        text = self.post("/swarm", form | fields)[1]
+        return json.loads(text) if text.startswith("{") else {"page": text}
 
     def ended(self) -> dict[str, Any]:
         self.run.wait_until(lambda: (now := self.now())["run"] and now["run"]["is_over"], "end of the run")

@@ -32,7 +32,7 @@ function header({ run, now, workers }) {
   by("title").textContent = run.run_id;
   document.title = `${run.run_id} – TokenSwarm live`;
   by("about").textContent = [run.model, run.target, run.scenario, run.is_over ? run.state : null].filter(Boolean).join(" · ");
-  const users = now.users === now.target_users ? `${now.users} users` : `${now.users} of ${now.target_users} users`;
+  const users = now.users === now.target_users ? people(now.users) : `${now.users} of ${people(now.target_users)}`;
   const left = now.left ? (now.phase === "warm-up" ? `warming up, ${now.left}` : `${now.left} left`) : now.phase;
   by("phase").textContent = now.step ? `Step ${now.step} of ${now.steps}: ${users}, ${left}` : run.is_over ? `Ended after ${clock(run.ended_at - run.started_at)}: ${run.state}` : "Beginning";
   const lost = workers.filter((worker) => worker.lost).map((worker) => worker.name);
@@ -75,25 +75,28 @@ function steps(told) {
     ...metrics.flatMap((name) => ["p50", "p95", "p99"].map((which) => quantile(step, name, which))),
     [number(step.output_tokens_per_s)], [number(step.user_tokens_per_s)], [number(step.requests_per_s)], [ratio(step.error_ratio)], [ratio(step.truncated_ratio)],
   ])]);
-  by("why").replaceChildren(...told.steps.filter((step) => step.verdict && step.verdict !== "valid").map((step) => make("li", "", `${number(step.users)} users: ${step.why}.`)));
+  by("why").replaceChildren(...told.steps.filter((step) => step.verdict && step.verdict !== "valid").map((step) => make("li", "", `${people(step.users)}: ${step.why}.`)));
   by("answer").textContent = answer(told);
 }
 
-// Up to which load every step so far kept to the objectives.
+// Up to which load the steps so far kept to the objectives.
 function answer(told) {
   const steps = told.steps.filter((step) => step.ended && (step.slos ?? []).length).sort((one, other) => one.users - other.users);
-  let good = null;
+  const unsure = [];
+  let good = null, end = "";
   for (const step of steps) {
-    const users = number(step.users);
-    if (step.verdict === "invalid") return `${upTo(good)}The step of ${users} users is invalid.`;
-    if (step.slos.some((one) => one.met === false)) return `${upTo(good)}At ${users} users an objective is missed.`;
-    if (step.slos.some((one) => one.met === null)) return `${upTo(good)}At ${users} users there are too few samples to say.`;
-    good = users;
+    if (step.verdict === "invalid") { end = `The step of ${people(step.users)} is invalid.`; break; }
+    if (step.slos.some((one) => one.met === false)) { end = `At ${people(step.users)} an objective is missed.`; break; }
+    if (step.slos.some((one) => one.met === null)) unsure.push(number(step.users));
+    else good = step.users;
   }
-  return upTo(good);
+  return [
+    good === null ? "" : `Every objective is met up to ${people(good)}.`, end,
+    unsure.length ? `Too few samples to say at ${unsure.join(", ")} users.` : "",
+  ].filter(Boolean).join(" ");
 }
 
-const upTo = (users) => (users === null ? "" : `Every objective is met up to ${users} users. `);
+const people = (users) => `${number(users)} ${users === 1 ? "user" : "users"}`;
 
 function objectives(told, step) {
   const missed = (step.slos ?? []).filter((one) => one.met === false).map((one) => one.name);

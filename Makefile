@@ -20,8 +20,8 @@ $(foreach option,$(OPTIONS),$(eval $(call export_option,$(option))))
 stepload: .venv/.runtime $(if $(value TARGET),,demo-model) ## drive a server up the staircase of users and draw its curve
 	@set -f; exec $(PY) -m tokenswarm.stepload $$TOKENSWARM_EXTRA
 
-ui: .venv/.runtime ## the same load from Locust's web page, http://localhost:8089 (TARGET presets its host)
-	@set -f; exec $(PY) -m locust -f locustfiles/chat.py,scenarios/stepload.py $${TOKENSWARM_TARGET:+--host "$$TOKENSWARM_TARGET"} $$TOKENSWARM_EXTRA
+ui: .venv/.runtime $(if $(value TARGET),,demo-model) ## plan capacity in Locust's web page, http://localhost:8089
+	@set -f; exec $(PY) -m tokenswarm.web_start $$TOKENSWARM_EXTRA
 
 report: .venv/.runtime ## findings, report.html and all curves of a run, once more: make report RUN=name
 	@test -n "$$TOKENSWARM_RUN" || { echo "Which run? Say make report RUN=name, the name of a folder in results/."; exit 2; }

@@ -121,5 +121,5 @@ def add_argument(parser: Any) -> None:
         "--slo",
         action="append",  # without a default: Locust's web form takes an empty list for one of whole numbers
         metavar="NAME=LIMIT",
-        help=f"what answers must keep to: {EXAMPLE}, tpot_p95=50ms, error_ratio=1%%; may be repeated",
+        help=f"what answers must keep to: {EXAMPLE}, tpot_p95=50ms, error_ratio=0.01; may be repeated",
     )

@@ -42,7 +42,7 @@ gate-study: .venv/.runtime ## how often the gate errs, by simulation, into docs/
 
 ##@ Develop
 test: .venv/.dev demo-model ## all tests
-	@exec $(PY) -m pytest
+	@exec $(PY) -m pytest -n 2 --dist loadfile
 
 check: .venv/.dev ## lint, format and types, changing nothing
 	@$(PY) -m ruff check .

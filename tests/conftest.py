@@ -1,4 +1,4 @@
-"""For all tests: Locust patches a process when it is imported; this one, half way through collecting tests, must stay as it is."""
+"""Locust patches a process when it is imported; this one, half way through collecting tests, must stay as it is."""
 
 import os
 

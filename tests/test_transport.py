@@ -181,7 +181,7 @@ def test_twenty_at_once_and_nothing_left() -> None:
                 assert {user.value for user in users} == {"x" * 20 + "!"}
             assert server.most_open <= 20
         until(lambda: all(peer.gone.is_set() for peer in server.peers))
-        assert open_files() == before
+        assert open_files() <= before
 
 
 def test_against_the_simulator() -> None:

@@ -108,3 +108,11 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     missing = [name for name in option_names() if f"--{name.replace('_', '-')}" not in said]
     assert not missing
     assert "--workers" in said
+
+
+def test_the_master_of_several_processes_listens_on_the_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = stepload.arguments().parse_args(["--workers", "2"])
+    first, second = (stepload.locust_command(given, "http://h/v1", "r", ()) for _ in range(2))
+    assert first[first.index("--master-bind-host") + 1] == "127.0.0.1"
+    assert first[first.index("--master-bind-port") + 1] == first[first.index("--master-port") + 1]
+    assert first[first.index("--master-port") + 1] != second[second.index("--master-port") + 1]

@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from tokenswarm.usage_error import UsageError
 ROOT = Path(__file__).resolve().parent.parent
 LOCUSTFILES = "locustfiles/chat.py,scenarios/stepload.py"
 SIMULATOR = "sim"
+LOOPBACK = "127.0.0.1"
 # Of the model that is served here: at 50 users one core still answers requests within a step.
 LOCAL = {"step_time": "30s", "warmup": "5s", "prompt_tokens": "64", "max_tokens": "16"}
 WRONG_USE, INTERRUPTED, NOT_RECORDED = 2, 3, 4
@@ -116,11 +118,20 @@ def start_server(target: str, stopped: Callable[[], bool]) -> LocalServer | None
     return server
 
 
+def free_port() -> int:
+    """A port of the loopback that nobody listens on now."""
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
 def locust_command(given: argparse.Namespace, host: str, run: str, extra: Sequence[str]) -> list[str]:
     command = [sys.executable, "-m", "locust", "-f", LOCUSTFILES, "--headless", "--skip-log-setup", "--only-summary"]
     command += ["--host", host, "--run-name", run]
     if workers(given.workers) > 1:
-        command += ["--processes", given.workers]
+        # the master listens on the loopback only, and on a port of its own: two loads may run side by side
+        port = str(free_port())
+        command += ["--processes", given.workers, "--master-bind-host", LOOPBACK, "--master-bind-port", port]
+        command += ["--master-host", LOOPBACK, "--master-port", port]
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser)
     for action in parser._actions:

@@ -62,7 +62,10 @@ def test_staircase_from_the_form(tmp_path: Path, simulator: Server, browser: Bro
         page.reload()
         expect(page.locator("#curve")).to_have_attribute("data-points", "2")
         assert page.locator("#ttft path.p95").get_attribute("d") == drawn, "the history is gone"
-        expect(page.locator("#answer")).to_contain_text("met up to 6 users")
+        expect(page.locator("#answer")).to_contain_text(
+            # on a busy machine the client's health may rule the step out, and the page must say that instead
+            re.compile("met up to 6 users|The step of 6 users is (invalid|suspect)")
+        )
         fits(page)
         agrees_with_the_report(page, ui)
         stopped_and_started_again(page, ui)

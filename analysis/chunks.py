@@ -7,12 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.cells import Place, parse
-from analysis.errors import RunError
+from analysis.digits import SPACE, whole_numbers
 
 INT32_MAX = np.iinfo(np.int32).max
-BETWEEN = -(2**62)
-BETWEEN_TEXT = b" %d " % BETWEEN
-SPACE = ord(" ")
 OTHER_SPACE = (b"\t", b"\n", b"\v", b"\f", b"\r")
 
 
@@ -69,27 +66,26 @@ class Lists:
 def parse_lists(cells: Sequence[bytes], place: Place) -> Lists:
     """Cells of whole numbers separated by single spaces. Raises RunError naming the first cell that is not."""
     filled = list(filter(None, cells))
-    is_filled = np.fromiter(map(bool, cells), bool, len(cells))
-    # One call for all cells: numbers that no clock can show stand between them.
-    values = _parse(BETWEEN_TEXT.join(filled))
-    between = np.empty(0, np.int64) if values is None else np.flatnonzero(values == BETWEEN)
-    if values is None or len(between) != max(len(filled) - 1, 0):
-        raise _first_bad(cells, place)
-    counts = np.zeros(len(cells), np.int64)
-    if filled:
-        counts[is_filled] = np.diff(between, prepend=-1, append=len(values)) - 1
-        values = np.delete(values, between)
+    found = whole_numbers(b"\n".join(filled)) if filled else (np.empty(0, np.int32), np.empty(0, np.int64))
+    if found is None or len(found[1]) != len(filled):  # a cell holds a line break, or a number more than fits there
+        return _cell_by_cell(cells, place)
+    values, counts = found
+    start = np.zeros(len(cells) + 1, np.int64)
+    start[1:][np.fromiter(map(bool, cells), bool, len(cells))] = counts
+    return Lists(values, start.cumsum())
+
+
+def _cell_by_cell(cells: Sequence[bytes], place: Place) -> Lists:
+    parts = []
+    for index, cell in enumerate(cells):
+        part = _parse(cell)
+        if part is None:
+            raise place.error(index, "whole numbers separated by single spaces", cell)
+        parts.append(part)
+    values = np.concatenate(parts)
     if len(values) == 0 or (values.max() <= INT32_MAX and values.min() >= -INT32_MAX):
         values = values.astype(np.int32)
-    return Lists(values, np.concatenate([[0], np.cumsum(counts)]))
-
-
-def _first_bad(cells: Sequence[bytes], place: Place) -> RunError:
-    for index, cell in enumerate(cells):
-        values = _parse(cell)
-        if values is None or (values == BETWEEN).any():
-            return place.error(index, "whole numbers separated by single spaces", cell)
-    raise AssertionError("every cell reads as a list of numbers")
+    return Lists(values, np.cumsum([0, *map(len, parts)]))
 
 
 def _parse(text: bytes) -> np.ndarray | None:

@@ -10,6 +10,7 @@ from analysis import names
 from analysis.cells import MICRO
 from analysis.chunks import Chunks
 from analysis.grade import Finding, Verdict, grade, never_invalid
+from analysis.wording import things
 from tokenswarm.metrics import METRICS
 from tokenswarm.record import Outcome
 
@@ -45,11 +46,11 @@ def of_answers(row: Mapping[str, Any], sent: pd.DataFrame, impossible: np.ndarra
         if not count:
             yield Verdict.INVALID, "no request was sent in the window"
             return
-        text = f"none of the {count} requests sent in the window was answered before it closed"
+        text = f"none of the requests sent in the window ({count}) was answered before it closed"
         yield Verdict.INVALID, f"{text} ({failed} failed, we stopped {stopped})"
         return
     if answered < LEAST_REQUESTS:
-        yield Verdict.SUSPECT, f"only {answered} of {count} requests answered: too few for percentiles"
+        yield Verdict.SUSPECT, f"only {answered} of {things(count, 'request')} answered: too few for percentiles"
     errors = row[names.ERROR_RATIO]
     text = f"{errors:.1%} of the requests failed: latencies are those of the other {1 - errors:.1%}"
     yield from grade(errors, ERRORS, text)
@@ -61,7 +62,7 @@ def of_answers(row: Mapping[str, Any], sent: pd.DataFrame, impossible: np.ndarra
     yield from grade(
         impossible.mean(),
         IMPOSSIBLE,
-        f"{int(impossible.sum())} of {count} rows hold impossible times: a measurement fault",
+        f"impossible times in {int(impossible.sum())} of {things(count, 'row')}: a measurement fault",
     )
     share = row[names.START_BURST] / count
     text = f"{share:.1%} of the requests are the first of their user: the warm-up is too short"

@@ -10,7 +10,7 @@ from analysis.evidence import levels
 from analysis.finding import Finding, FindingKind, Number, Severity
 from analysis.judged import Judged, Met, StepJudged
 from analysis.replicas import replicas
-from analysis.wording import counted, figure, interval, limit, listed, number, percent, users
+from analysis.wording import counted, figure, interval, limit, listed, number, percent, things, users
 
 EXAMPLE = "--slo ttft_p95=500ms"
 
@@ -38,8 +38,9 @@ def carried(found: Capacity, summary: pd.DataFrame) -> Iterator[Finding]:
     yield Finding(FindingKind.CAPACITY, text, numbers, Severity.INFO if sure else Severity.WARNING)
     if found.again and found.first_missed is not None:
         again = counted(step.users for step in found.again)
+        miss = "misses" if found.first_missed.users == 1 else "miss"
         text = (
-            f"The objectives are met again at {again}, although {users(found.first_missed.users)} miss them: "
+            f"The objectives are met again at {again}, although {users(found.first_missed.users)} {miss} them: "
             "latency does not simply grow with load here, and the smaller answer is given."
         )
         counts = {f"users_{i + 1}": float(step.users) for i, step in enumerate(found.again)}
@@ -50,12 +51,18 @@ def _highest(summary: pd.DataFrame) -> Finding:
     points = levels(summary)
     best = int(points[names.OUTPUT_TOKENS_PER_S].to_numpy().argmax())
     at, top = int(points[names.TARGET_USERS].iloc[best]), float(points[names.OUTPUT_TOKENS_PER_S].iloc[best])
-    last = ", the largest step: more may be possible" if at == points[names.TARGET_USERS].max() else ""
+    largest = "the largest step" if at == summary[names.TARGET_USERS].max() else "the largest step that is not invalid"
+    last = f", {largest}: more may be possible" if at == points[names.TARGET_USERS].max() else ""
     text = (
         f"The highest output was {number(top)} tokens/s, at {users(at)}{last}. Which load is still good enough is not "
         f"judged without objectives (such as {EXAMPLE})."
     )
     return Finding(FindingKind.CAPACITY, text, {"users": float(at), names.OUTPUT_TOKENS_PER_S: top})
+
+
+def _s(count: int) -> str:
+    """The end of a verb whose subject is `count` users."""
+    return "s" if count == 1 else ""
 
 
 def _limits(step: StepJudged) -> str:
@@ -71,7 +78,8 @@ def _meets(found: Capacity) -> Iterator[str]:
     doubt = f"; not for sure, since the interval of {listed(doubtful)} reaches beyond the limit" if doubtful else ""
     if doubtful and all(pd.isna(one.low) for one in step.objectives if one.met is not Met.SURE):
         doubt = f"; how surely is unknown, since {listed(doubtful)} has no interval"
-    yield f"{users(step.users).capitalize()} ({number(step.concurrency)} in flight) keep to {_limits(step)}{doubt}."
+    who = f"{users(step.users).capitalize()} ({number(step.concurrency)} in flight)"
+    yield f"{who} keep{_s(step.users)} to {_limits(step)}{doubt}."
 
 
 def _misses(found: Capacity) -> Iterator[str]:
@@ -79,7 +87,7 @@ def _misses(found: Capacity) -> Iterator[str]:
     if step is None:
         return
     worst = step.worst()
-    yield f"{users(step.users).capitalize()} do not: {_beyond(worst)}."
+    yield f"{users(step.users).capitalize()} do{'es' if step.users == 1 else ''} not: {_beyond(worst)}."
     if found.crossing is None:
         return
     low, high = found.crossing.low, found.crossing.high
@@ -122,8 +130,8 @@ def replicated(found: Capacity, count: int | None, headroom: float) -> Iterator[
     if count is None:
         share = number(one * (1 - headroom))
         text = (
-            f"With {percent(headroom)} headroom one replica carries {share} users: N users need N / {share} replicas, "
-            "rounded up."
+            f"With {percent(headroom)} headroom one replica carries {share} user{'' if share == '1' else 's'}: "
+            f"N users need N / {share} replicas, rounded up."
         )
         yield Finding(FindingKind.REPLICAS, text, numbers)
         return
@@ -132,7 +140,7 @@ def replicated(found: Capacity, count: int | None, headroom: float) -> Iterator[
         return
     most = "at most " if answer.at_most else ""
     text = (
-        f"{users(count).capitalize()} need {most}{answer.count:,} replica{'' if answer.count == 1 else 's'}, each loaded "
+        f"{users(count).capitalize()} need{_s(count)} {most}{things(answer.count, 'replica')}, each loaded "
         f"to {percent(1 - headroom)} of the {users(one)} that it was measured to carry ({percent(headroom)} headroom)."
     )
     yield Finding(FindingKind.REPLICAS, text, numbers | {"users": float(count), "replicas": float(answer.count)})

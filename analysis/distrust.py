@@ -8,12 +8,12 @@ import pandas as pd
 from analysis import names
 from analysis.evidence import evidence
 from analysis.finding import Finding, FindingKind, Severity
-from analysis.health import Verdict
 from analysis.littles_law import LawCheck
+from analysis.run_state import ended, never_begun
 from analysis.stats import smallest_n
+from analysis.verdict_words import doubtful
 from analysis.wording import counted, listed, number, percent, users
 from tokenswarm.record import Caution, Outcome
-from tokenswarm.runfolder import RunState
 
 WORTH_SAYING = 0.01  # of the answers
 OTHER_THAN_ONE = 0.02  # tokens per chunk: beyond it ITL is not the time of a token
@@ -35,11 +35,10 @@ def _finding(text: str, numbers: Mapping[str, float | str | None], severity: Sev
 
 def of_steps(summary: pd.DataFrame) -> Iterator[Finding]:
     """Steps that are not valid, worst first; steps with too few answers; chunks that are no tokens."""
-    for verdict in (Verdict.INVALID, Verdict.SUSPECT):
-        rows = summary[summary[names.VERDICT] == verdict].sort_values([names.TARGET_USERS, names.STEP])
-        for row in rows.to_dict("records"):
-            text = f"The step with {users(row[names.TARGET_USERS])} is {verdict.value}: {row[names.REASONS]}."
-            yield _finding(text, {"users": float(row[names.TARGET_USERS]), "verdict": verdict.value})
+    for verdict, loads, reasons in doubtful(summary):
+        text = f"{verdict.value.capitalize()} at {counted(loads)}: {reasons}."
+        numbers = {f"users_{i + 1}": float(load) for i, load in enumerate(loads)}
+        yield Finding(FindingKind.VERDICT, text, numbers | {"verdict": verdict.value}, Severity.WARNING)
     measured = evidence(summary).to_dict("records")
     answered = names.outcome_count(Outcome.OK)
     need = smallest_n(names.QUANTILES["p95"])
@@ -79,7 +78,7 @@ def of_law(checks: list[LawCheck]) -> Iterator[Finding]:
     for one in checks:
         if one.holds is False:
             text = (
-                f"At {users(one.users)} Little's law does not hold: {number(one.observed)} requests were in flight, "
+                f"At {users(one.users)} Little's law does not hold: {number(one.observed)} in flight were observed, "
                 f"requests/s × mean E2E gives {number(one.expected)} ({one.mismatch:+.0%}, tolerance "
                 f"{percent(one.tolerance)}). The window was not steady, or rows or times are wrong."
             )
@@ -97,11 +96,12 @@ def of_law(checks: list[LawCheck]) -> Iterator[Finding]:
     yield Finding(FindingKind.LAW, text, {"mismatch": worst, "steps": float(len(held))})
 
 
-def of_run(info: Mapping[str, Any], unjudged: tuple[str, ...]) -> Iterator[Finding]:
-    """What the run itself leaves open. info: run.json."""
-    state = info.get("state")
-    if state not in (None, RunState.COMPLETE):
-        yield _finding(f"The run is {state}: what follows is of what was recorded.", {"state": str(state)})
+def of_run(info: Mapping[str, Any], steps: int, unjudged: tuple[str, ...]) -> Iterator[Finding]:
+    """What the run itself leaves open. info: run.json; steps: how many it began."""
+    state, missing = ended(info), never_begun(info, steps)
+    if state is not None:
+        rest = f" Never begun: {counted(missing)}." if missing else ""
+        yield _finding(state + rest, {"state": str(info["state"]), "never_begun": float(len(missing))})
     for name in unjudged:
         yield _finding(f"The objective {name} is not judged: no figure of a step is called so.", {"objective": name})
     conditions = info.get("conditions") or {}

@@ -108,7 +108,7 @@ def _row_blocks(requests: pd.DataFrame, chunks: Chunks, begin_us: int, end_us: i
     sent_us = requests.sent_us.to_numpy()
     last_us = sent_us + np.nan_to_num(chunks.last_us(), nan=-1)
     active = np.flatnonzero((last_us >= begin_us) & (sent_us < end_us))
-    if not len(active):
+    if not len(active) or end_us <= begin_us:  # no window: nothing is in it, not even what was open all through it
         return
     row, stop = int(active[0]), int(active[-1]) + 1
     while row < stop:

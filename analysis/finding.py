@@ -17,6 +17,7 @@ class FindingKind(enum.StrEnum):
     REPLICAS = "replicas"
     LAW = "law"
     COST = "cost"
+    VERDICT = "verdict"  # of steps; where the verdicts stand beside the findings these are left away
     DISTRUST = "distrust"
 
 

@@ -67,7 +67,7 @@ def _all(
     yield from of_steps(summary)
     yield from (one for one in law if one.kind is FindingKind.DISTRUST)
     yield from of_requests(analysis.requests)
-    yield from of_run(analysis.run.info, found.unjudged)
+    yield from of_run(analysis.run.info, len(analysis.steps), found.unjudged)
 
 
 def _without_evidence(analysis: Analysis, found: Capacity) -> Finding | None:
@@ -77,7 +77,7 @@ def _without_evidence(analysis: Analysis, found: Capacity) -> Finding | None:
     answered = int((analysis.requests.outcome == Outcome.OK).sum())
     if answered == 0:
         text = (
-            f"None of the {len(analysis.requests)} requests was answered: nothing can be said of this server's speed."
+            f"None of the requests ({len(analysis.requests)}) was answered: nothing can be said of this server's speed."
         )
         return _only(text, 0)
     if not len(measured):

@@ -22,6 +22,7 @@ from analysis.instrument import of_arrival, of_client, of_schedule, of_workers
 from analysis.steady import during
 from analysis.workload_check import of_workload, told_tokens
 
+REASON_SEPARATOR = "; "
 READ = [
     "worker",
     "due_us",
@@ -65,6 +66,7 @@ def judge(
         rows = _near(step, requests)
         near = requests.iloc[rows]
         findings = list(_no_window(step)) or [
+            *_unfinished(step, shown),
             *_of_step(step, shown, near, impossible[rows], told[rows], conditions),
             *_of_instrument(step, shown, near, health),
             *of_workers(step, health, lost),
@@ -72,7 +74,7 @@ def judge(
         worst = max((verdict for verdict, _ in findings), key=list(Verdict).index, default=Verdict.VALID)
         findings.sort(key=lambda finding: -list(Verdict).index(finding[0]))
         verdicts.append(worst.value)
-        reasons.append("; ".join(text for _, text in findings))
+        reasons.append(REASON_SEPARATOR.join(text for _, text in findings))
     judged = summary.copy()
     after = list(judged.columns).index(names.OBSERVED_CONCURRENCY) + 1 if len(judged) else 0
     judged.insert(after, names.VERDICT, verdicts)
@@ -89,7 +91,16 @@ def _of_load(health: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
 def _no_window(step: Any) -> Iterator[Finding]:
     if np.isnan(step.begin_us):
         why = "its users were never all up" if np.isnan(step.settled_us) else "it ended within its warm-up"
+        if not step.finished:
+            why = "the run broke off in it before each of its users was answered after the warm-up"
         yield Verdict.INVALID, f"no steady window: {why}"
+
+
+def _unfinished(step: Any, row: Mapping[str, Any]) -> Iterator[Finding]:
+    if not step.finished:
+        length_s, planned_s = row[names.WINDOW_LENGTH_S], step.planned_us / MICRO
+        text = f"the run broke off in this step: its window ends after {length_s:.0f} s instead of {planned_s:.0f} s, "
+        yield Verdict.SUSPECT, f"{text}where requests begin that left no row"
 
 
 def _near(step: Any, requests: pd.DataFrame) -> slice:
@@ -109,7 +120,7 @@ def _of_step(
     told: np.ndarray,
     conditions: Mapping[str, Any],
 ) -> Iterator[Finding]:
-    if step.short:
+    if step.short and step.finished:
         length_s, planned_s = row[names.WINDOW_LENGTH_S], step.planned_us / MICRO
         yield Verdict.SUSPECT, f"the step was cut short: a window of {length_s:.0f} s instead of {planned_s:.0f} s"
     due = _due(requests, step)

@@ -8,6 +8,7 @@ import pandas as pd
 from analysis import names
 from analysis.cells import MICRO
 from analysis.grade import Finding, Verdict, grade
+from analysis.wording import users as people
 from tokenswarm.record import Stamp
 
 # Each pair: beyond the first a step is suspect, beyond the second invalid.
@@ -57,9 +58,7 @@ def of_arrival(row: Mapping[str, Any], sent: pd.DataFrame, watch: pd.DataFrame) 
 def of_client(step: Any, row: Mapping[str, Any], watch: pd.DataFrame) -> Iterator[Finding]:
     target = step.target_users
     concurrency = row[names.OBSERVED_CONCURRENCY]
-    text = (
-        f"observed concurrency {concurrency:.3g} is short of {target} users: the client pauses, or answers fail at once"
-    )
+    text = f"observed concurrency {concurrency:.3g} is short of {people(target)}: the client pauses, or answers fail at once"
     yield from grade(1 - concurrency / target, SHORT_CONCURRENCY, text)
     if not len(watch):
         return

@@ -6,11 +6,12 @@ from rich.text import Text
 from analysis import names
 from analysis.health import Verdict
 from analysis.load import Run
+from analysis.run_state import ended
 from analysis.scale import WITHHELD
 from analysis.stats import smallest_n
-from analysis.wording import users
+from analysis.verdict_words import doubtful
+from analysis.wording import counted, listed, things
 from tokenswarm.record import Outcome
-from tokenswarm.runfolder import RunState
 
 STYLE = {Verdict.VALID: "green", Verdict.SUSPECT: "yellow", Verdict.INVALID: "bold red"}
 
@@ -24,21 +25,20 @@ def headline(summary: pd.DataFrame, requests: pd.DataFrame, run: Run) -> list[Te
         lines.append(Text("No request was answered: there is no latency to show.", style=STYLE[Verdict.INVALID]))
     if not len(summary):
         lines.append(Text("No step was recorded: there is no window to show.", style=STYLE[Verdict.INVALID]))
-    state = run.info.get("state")
-    if state not in (None, RunState.COMPLETE):
-        lines.append(Text(f"The run is {state}: figures are of what was recorded.", style=STYLE[Verdict.SUSPECT]))
-    return [*lines, Text(f"{len(requests)} requests in the whole run: {counts}")]
+    state = ended(run.info)
+    if state is not None:
+        lines.append(Text(state, style=STYLE[Verdict.SUSPECT]))
+    return [*lines, Text(f"{things(len(requests), 'request')} in the whole run: {counts}")]
 
 
 def verdicts(summary: pd.DataFrame) -> list[Text]:
-    """One line for each step that is not valid, the worst first; one line when all are."""
+    """One line for the invalid steps, one for the suspect ones; one line when all are valid."""
     if not len(summary):
         return []
-    lines = []
-    for verdict in (Verdict.INVALID, Verdict.SUSPECT):
-        for row in summary[summary[names.VERDICT] == verdict].to_dict("records"):
-            text = f"{verdict.upper()} step {row[names.STEP]} ({users(row[names.TARGET_USERS])}): {row[names.REASONS]}."
-            lines.append(Text(text, style=STYLE[verdict]))
+    lines = [
+        Text(f"{verdict.upper()} at {counted(loads)}: {reasons}.", style=STYLE[verdict])
+        for verdict, loads, reasons in doubtful(summary)
+    ]
     return lines or [Text("Every step is valid.", style=STYLE[Verdict.VALID])]
 
 
@@ -71,6 +71,6 @@ def footnotes(summary: pd.DataFrame, run: Run, any_withheld: bool) -> list[Text]
     if len(summary):
         for note in dict.fromkeys(note for text in summary[names.NOTES] for note in text.split("; ") if note):
             steps = [str(row[names.STEP]) for row in summary.to_dict("records") if note in row[names.NOTES]]
-            lines.append(f"Step {', '.join(steps)}: {note}.")
+            lines.append(f"Step{'s' if len(steps) > 1 else ''} {listed(steps)}: {note}.")
     lines += [f"{note}." for note in run.notes]
     return [Text(line, style="dim") for line in lines]

@@ -9,6 +9,7 @@ from analysis.health import judge
 from analysis.load import Run, load
 from analysis.steady import derive, place, windows
 from analysis.summary import summarise
+from analysis.unfinished import with_unfinished
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Analysis:
 
 def analyse(folder: Path) -> Analysis:
     """Raises RunError where the folder cannot be read."""
-    run = load(folder)
+    run = with_unfinished(load(folder))
     steps = windows(run.steps, run.info)
     requests = derive(place(run.requests, run.chunks, steps), run.chunks)
     summary = summarise(requests, run.chunks, steps, run.info.get("slos"))

@@ -22,11 +22,13 @@ from analysis import (
     report_theme,
     report_timelines,
 )
-from analysis.finding import Finding, Severity
+from analysis.finding import Finding, FindingKind, Severity
 from analysis.health import Verdict
 from analysis.pipeline import Analysis
+from analysis.run_state import ended
 from analysis.table import PLAIN
-from tokenswarm.runfolder import REQUESTS_OF_ALL, STEPS, SUMMARY, RunState
+from analysis.verdict_words import named
+from tokenswarm.runfolder import REQUESTS_OF_ALL, STEPS, SUMMARY
 
 HTML, MARKDOWN = "report.html", "report.md"
 LIMIT_BYTES = 2_000_000  # of report.html, all included
@@ -75,15 +77,15 @@ def _context(found: Analysis, findings: Sequence[Finding]) -> tuple[dict[str, An
     timelines = report_timelines.timelines(timeline, requests, found.steps)
     spreads = report_spread.spreads(requests, run.chunks, found.steps)
     plots = [*curves, *([frontier] if frontier else []), *timelines, *spreads]
-    state = run.info.get("state")
     colors = report_theme.step_colors(len(found.steps))
     context = {
         "title": title(run.info),
         "model": str(run.info.get("model") or "Unknown model"),
         "subtitle": subtitle(run.info),
-        "state": None if state in (None, RunState.COMPLETE) else str(state),
+        "state": ended(run.info),
+        "doubtful": named(summary),
         "warning": report_facts.warning(summary),
-        "findings": [(_tone(one), one.text) for one in findings],
+        "findings": [(_tone(one), one.text) for one in findings if one.kind is not FindingKind.VERDICT],
         "tiles": report_facts.tiles(summary, requests),
         "verdicts": report_facts.verdicts(summary),
         "any_invalid": bool(len(summary) and (summary[names.VERDICT] == Verdict.INVALID).any()),

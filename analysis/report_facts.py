@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 
 from analysis import names
-from analysis.health import Verdict
+from analysis.health import REASON_SEPARATOR, Verdict
 from analysis.scale import Scale
 from analysis.table import PLAIN
+from analysis.wording import counted, users
 from tokenswarm.metrics import METRICS
 from tokenswarm.record import Outcome
 
@@ -72,7 +73,7 @@ def verdicts(summary: pd.DataFrame) -> list[tuple[str, str, str, list[str]]]:
             str(row[names.VERDICT]),
             str(row[names.STEP]),
             str(row[names.TARGET_USERS]),
-            [reason for reason in str(row[names.REASONS]).split("; ") if reason],
+            [reason for reason in str(row[names.REASONS]).split(REASON_SEPARATOR) if reason],
         )
         for row in summary.to_dict("records")
     ]
@@ -85,9 +86,9 @@ def warning(summary: pd.DataFrame) -> str | None:
     bad = summary[summary[names.VERDICT] == Verdict.INVALID]
     if not len(bad):
         return None
-    steps = ", ".join(f"{users:,}" for users in bad[names.TARGET_USERS])
+    loads = counted(sorted(set(map(int, bad[names.TARGET_USERS]))))
     whole = "No step is valid evidence" if len(bad) == len(summary) else f"{len(bad)} of {len(summary)} steps invalid"
-    return f"{whole} (at {steps} users): do not rely on their figures; the verdicts say why."
+    return f"{whole} (at {loads}): do not rely on their figures; the verdicts say why."
 
 
 def tiles(summary: pd.DataFrame, requests: pd.DataFrame) -> list[Tile]:
@@ -115,7 +116,7 @@ def tiles(summary: pd.DataFrame, requests: pd.DataFrame) -> list[Tile]:
 
 def people(count: int) -> str:
     """`1 user`, `20 users`."""
-    return f"{count:,} user{'' if count == 1 else 's'}"
+    return users(int(count))
 
 
 def _from_to(usable: pd.DataFrame, metric: str) -> Tile | None:

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from analysis import names, report_facts
-from analysis.finding import Finding
+from analysis.finding import Finding, FindingKind
+from analysis.health import Verdict
 from analysis.pipeline import Analysis
 from analysis.report_tables import PERCENT
 from analysis.scale import Scale
 from analysis.table import PLAIN
+from analysis.verdict_words import doubtful
+from analysis.wording import counted, things
 from tokenswarm.metrics import METRICS
 
-MARK = {"valid": "✅", "suspect": "⚠️", "invalid": "❌"}
+MARK = {Verdict.VALID: "✅", Verdict.SUSPECT: "⚠️", Verdict.INVALID: "❌"}
 MOST_ERRORS = 10
 WORDS_LIMIT = 160
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!$&])")
@@ -38,13 +41,17 @@ def render(found: Analysis, findings: Sequence[Finding]) -> str:
     summary, info = found.summary, found.run.info
     model, target = (escaped(info.get(name) or f"unknown {name}") for name in ("model", "target"))
     alarm = report_facts.warning(summary)
-    lines = [f"> {MARK['invalid']} {escaped(alarm)}", ""] if alarm else []
+    lines = [f"> {MARK[Verdict.INVALID]} {escaped(alarm)}", ""] if alarm else []
     lines += [f"## {model} under load", "", f"{target} · run {escaped(info.get('run_id') or 'unknown')}", ""]
-    lines += [f"- {escaped(one.text)}" for one in findings] + ([""] if findings else [])
+    told = [one for one in findings if one.kind is not FindingKind.VERDICT]
+    lines += [f"- {escaped(one.text)}" for one in told] + ([""] if told else [])
     lines += [*_verdicts(summary), ""]
     if len(summary):
         lines += [*_figures(summary), ""]
-    lines += [f"{len(found.requests):,} requests in the whole run: {report_facts.outcomes(found.requests)}.", ""]
+    lines += [
+        f"{things(len(found.requests), 'request')} in the whole run: {report_facts.outcomes(found.requests)}.",
+        "",
+    ]
     lines += _errors(report_facts.errors(found.requests))
     rows = [
         [escaped(name), "*unknown*" if value is None else escaped(value)]
@@ -57,14 +64,11 @@ def render(found: Analysis, findings: Sequence[Finding]) -> str:
 def _verdicts(summary: pd.DataFrame) -> list[str]:
     if not len(summary):
         return ["**No step was recorded.**"]
-    found = report_facts.verdicts(summary)
-    if all(verdict == "valid" for verdict, *_ in found):
-        return [f"{MARK['valid']} Every step is valid."]
-    return [
-        f"- {MARK[verdict]} **{verdict}** step {step} ({report_facts.people(int(users))}): {escaped('; '.join(reasons))}"
-        for verdict, step, users, reasons in found
-        if verdict != "valid"
+    told = [
+        f"- {MARK[verdict]} **{verdict.value}** at {counted(loads)}: {escaped(reasons)}"
+        for verdict, loads, reasons in doubtful(summary)
     ]
+    return told or [f"{MARK[Verdict.VALID]} Every step is valid."]
 
 
 def _figures(summary: pd.DataFrame) -> list[str]:

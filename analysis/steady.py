@@ -16,14 +16,16 @@ from analysis.chunks import Chunks
 from tokenswarm import metrics
 from tokenswarm.record import Caution, Outcome
 
+FINISHED = "finished"  # column of the steps: False for one that the run broke off in
 SHORT_TOLERANCE = 0.01  # of the planned length: a tick's worth of early ending is no cut
 
 
 def windows(steps: pd.DataFrame, info: Mapping[str, Any]) -> pd.DataFrame:
     """One row a step: step, target_users, started_us, settled_us, until_us (next start), begin_us, end_us,
-    planned_us, short.
+    planned_us, short, finished.
 
     `begin_us`, `end_us` are NaN for a step that never settled or ended within its warm-up: it has no window.
+    steps: of the run, as of `unfinished.with_unfinished`.
     """
     scenario = info.get("scenario") or {}
     warmup_us = float(scenario.get("warmup_s") or 0) * MICRO
@@ -45,6 +47,7 @@ def windows(steps: pd.DataFrame, info: Mapping[str, Any]) -> pd.DataFrame:
         end_us=end_us.where(exists),
         planned_us=planned_us,
         short=~exists | (end_us - begin_us < planned_us * (1 - SHORT_TOLERANCE)),
+        finished=found[FINISHED].astype(bool) if FINISHED in found else True,
     )
 
 

@@ -14,6 +14,7 @@ from analysis.chunks import Chunks
 from analysis.events import Events, inside
 from analysis.slo import met, request_limits
 from analysis.steady import censor, during
+from analysis.wording import things
 from tokenswarm.record import Outcome
 from tokenswarm.runfolder import SUMMARY
 
@@ -179,9 +180,9 @@ def _notes(events: Events, prompts: pd.Series, taken: int) -> list[str]:
         share = events.chunks_as_tokens / events.chunks
         found.append(f"{share:.1%} of the chunks count as one token each: nobody told their tokens")
     if prompts.isna().any():
-        found.append(f"prompt tokens unknown for {int(prompts.isna().sum())} of {len(prompts)} requests")
+        found.append(f"prompt tokens unknown for {int(prompts.isna().sum())} of {things(len(prompts), 'request')}")
     if taken:
-        found.append(f"prompts of {taken} requests that we stopped are taken to be as long as the others'")
+        found.append(f"prompts of {things(taken, 'request')} that we stopped are taken to be as long as the others'")
     return found
 
 

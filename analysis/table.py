@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis import names, notices
-from analysis.finding import Finding, Severity
+from analysis.finding import Finding, FindingKind, Severity
 from analysis.load import Run
 from analysis.scale import WITHHELD, Scale
 from tokenswarm.metrics import METRICS
@@ -48,6 +48,7 @@ def render(
     """The whole text. `plain`: ASCII only. summary, requests: as of `health.judge` and `steady.derive`."""
     text = io.StringIO()
     console = Console(file=text, width=width, force_terminal=color, no_color=not color, highlight=False, emoji=False)
+    findings = [one for one in findings if one.kind is not FindingKind.VERDICT]  # said in the lines above
     told = ["", *_found(findings)] if findings else []
     for line in (*notices.headline(summary, requests, run), *notices.verdicts(summary), *told):
         console.print(line)

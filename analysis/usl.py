@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis import names
 from analysis.evidence import levels
+from analysis.wording import things
 
 LEAST_STEPS = 4  # three coefficients, and one step to contradict them
 LEAST_R2 = 0.98
@@ -59,7 +60,7 @@ def fit(summary: pd.DataFrame) -> UslFit | None:
     x = points[names.OUTPUT_TOKENS_PER_S].to_numpy(dtype=float)
     if len(n) < LEAST_STEPS:
         nan = math.nan
-        reason = f"{len(n)} steps with a throughput; three coefficients need {LEAST_STEPS}"
+        reason = f"{things(len(n), 'step')} with a throughput; three coefficients need {LEAST_STEPS}"
         return UslFit(nan, nan, nan, nan, nan, len(n), float(n.max(initial=0)), None, None, reason)
     gamma, alpha, beta = coefficients(n, x)
     fitted = model(n, gamma, alpha, beta)

@@ -45,7 +45,12 @@ def limit(objective: Objective) -> str:
 
 
 def users(count: int) -> str:
-    return f"{count:,} user{'' if count == 1 else 's'}"
+    return things(count, "user")
+
+
+def things(count: int, noun: str) -> str:
+    """`1 request`, `1,200 requests`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(words: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ def small_run(folder: Path) -> Path:
 
 
 def test_the_golden_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its exact table and summary.csv. After a wanted change: python tests/analysis/test_analysis_command.py"""
+    """Its exact table and summary.csv. After a wanted change: PYTHONPATH=. python tests/analysis/test_analysis_command.py"""
     monkeypatch.setenv("COLUMNS", "120")
     run = copied(GOLDEN / "run", tmp_path / "run")
     assert main(["summary", str(run)]) == 0
@@ -86,7 +86,7 @@ def test_plain_is_ascii(tmp_path: Path) -> None:
 
 def test_the_verdict_is_on_the_first_lines(tmp_path: Path) -> None:
     lines = text(small_run(tmp_path), 120).splitlines()
-    assert lines[2].startswith("INVALID step 2 (5 users): 50.0% of the requests failed")
+    assert lines[2].startswith("INVALID at 5 and 20 users: at 5 users 50.0% of the requests failed")
 
 
 def test_a_run_without_an_answer_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +108,7 @@ def test_a_run_without_a_step_or_a_row_says_so(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
-    assert "The run is interrupted" in text(write_run(tmp_path, [ok("a", 1, [5])], state="interrupted"), 80)
+    assert "This run was interrupted. Figures are of what was recorded." in text(write_run(tmp_path, [ok("a", 1, [5])], state="interrupted"), 80)
 
 
 @pytest.mark.parametrize(

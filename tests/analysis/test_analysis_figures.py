@@ -13,7 +13,7 @@ from analysis.events import Events
 from analysis.pipeline import Analysis, analyse
 from analysis.steady import windows
 from tokenswarm import metrics
-from tokenswarm.record import Caution, RequestRecord, TokensFrom
+from tokenswarm.record import Caution, RequestRecord, StepRecord, TokensFrom
 
 
 def row(folder: Path, requests: list[RequestRecord], **more: Any) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def test_a_whole_answer_has_an_end_and_tokens_but_no_pace(tmp_path: Path) -> Non
 def test_a_stopped_request_has_a_prompt_too(tmp_path: Path) -> None:
     found = row(tmp_path, [ok("a", 1, [100]), cancelled("b", 2, 500, [300])])
     assert found["total_tokens_per_s"] == pytest.approx((2 + 20) / 10)
-    assert "prompts of 1 requests that we stopped are taken to be as long as the others'" in found["notes"]
+    assert "prompts of 1 request that we stopped are taken to be as long as the others'" in found["notes"]
 
 
 def test_rates_of_the_window_and_of_the_wall_time(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_rows_are_put_on_the_masters_clock(tmp_path: Path) -> None:
 def test_unknown_prompt_tokens_are_no_zeros(tmp_path: Path) -> None:
     found = row(tmp_path, [ok("a", 1, [100], prompt_tokens=None)])
     assert math.isnan(found["total_tokens_per_s"])
-    assert "prompt tokens unknown for 1 of 1 requests" in found["notes"]
+    assert "prompt tokens unknown for 1 of 1 request" in found["notes"]
 
 
 def test_goodput_is_of_completions_attainment_of_all_sent(tmp_path: Path) -> None:
@@ -319,3 +319,10 @@ def test_vectorised_gaps_are_those_of_the_definition(tmp_path: Path) -> None:
 
 def _whole(analysis: Analysis) -> tuple[int, int]:
     return int(analysis.requests.sent_us.min()), int(analysis.requests.end_us.max()) + 1
+
+
+def test_a_step_that_never_settled_counts_nothing_of_what_went_on_all_through_it(tmp_path: Path) -> None:
+    steps = [step(1, 1, 0, 5), StepRecord(step=2, target_users=2, started_at=T0 + 5, ended_at=T0 + 9)]
+    summary = analyse(write_run(tmp_path, [ok("a", 4, [500, 2000, 3000])], steps, step_time_s=5)).summary
+    assert summary.requests_sent.tolist() == [1, 0]
+    assert summary.verdict[1] == "invalid"

@@ -59,7 +59,7 @@ def test_one_load_says_so_and_nothing_else(tmp_path: Path) -> None:
 
 def test_all_failed_says_so_and_nothing_else(tmp_path: Path) -> None:
     text = only(findings(a_run(tmp_path, [1, 2], bad=True), SLOS))
-    assert text.startswith("None of the 240 requests was answered")
+    assert text.startswith("None of the requests (240) was answered")
 
 
 def test_nothing_but_invalid_steps(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_verdicts_and_few_answers_are_named() -> None:
     ]
     found = list(of_steps(table(rows)))
     assert [one.text for one in found] == [
-        "The step with 20 users is invalid: gone.",
-        "The step with 5 users is suspect: late.",
+        "Invalid at 20 users: gone.",
+        "Suspect at 5 users: late.",
         "Few answers: 40 at 1 user; a p95 of requests needs 59, a p99 299.",
     ]
     assert list(of_steps(table([a_step(1), a_step(5)]))) == []
@@ -118,17 +118,17 @@ def test_a_law_that_fails_is_distrusted() -> None:
         (FindingKind.DISTRUST, Severity.WARNING),
         (FindingKind.LAW, Severity.INFO),
     ]
-    assert "20 requests were in flight, requests/s × mean E2E gives 14.0 (-30%, tolerance 12.9 %)" in found[0].text
+    assert "20 in flight were observed, requests/s × mean E2E gives 14.0 (-30%, tolerance 12.9 %)" in found[0].text
     assert "Not checked: 50 users (20% of the requests failed)." in found[1].text
 
 
 def test_what_the_run_leaves_open() -> None:
     info = {"state": "interrupted", "conditions": {"gpu": None, "model": "m", "engine": None}}
-    texts = [one.text for one in of_run(info, ("ttft",))]
-    assert texts[0].startswith("The run is interrupted")
+    texts = [one.text for one in of_run(info, 1, ("ttft",))]
+    assert texts[0].startswith("This run was interrupted.")
     assert texts[1].startswith("The objective ttft is not judged")
     assert "unknown: engine, gpu (" in texts[2]
-    assert list(of_run({"state": "complete", "conditions": {"gpu": "H100"}}, ())) == []
+    assert list(of_run({"state": "complete", "conditions": {"gpu": "H100"}}, 1, ())) == []
 
 
 def test_costs_by_the_hour_on_paper() -> None:

@@ -7,10 +7,14 @@ from analysis.finding import Finding, FindingKind, Number, Severity
 from analysis.health import Verdict
 from analysis.knee import EFFICIENCY, Knee, Level
 from analysis.phase import Binding, Phase
+from analysis.server_state import ServerLoad
+from analysis.server_words import cited, stalls
 from analysis.usl import FARTHEST_PEAK, UslFit
 from analysis.wording import number, percent, users
 from tokenswarm.format import span
 from tokenswarm.metrics import METRICS
+
+UNTOLD = (ServerLoad(), ServerLoad())
 
 
 def bent(found: Knee | None, points: list[Level]) -> Iterator[Finding]:
@@ -56,8 +60,8 @@ def _straight(points: list[Level]) -> Finding:
     return Finding(FindingKind.KNEE, text, {"users": float(last.users), "gain_share": share})
 
 
-def bound(found: Binding) -> Iterator[Finding]:
-    """The phase that binds at the bend, and signs of a full memory."""
+def bound(found: Binding, servers: tuple[ServerLoad, ServerLoad] = UNTOLD) -> Iterator[Finding]:
+    """The phase that binds at the bend, and signs of a full memory. servers: what it said before and after the bend."""
     ttft, tpot = (_grew(metric, found, span_s) for metric, span_s in _times(found))
     share, rest = percent(found.first_token_share), percent(1 - found.first_token_share)
     before = f"There {share} of the time added to a request lies before its first token: {ttft}, while {tpot}."
@@ -88,8 +92,8 @@ def bound(found: Binding) -> Iterator[Finding]:
     }
     numbers = {name: None if value != value else value for name, value in numbers.items()}  # NaN alone differs so
     text = texts[found.phase]
-    if found.phase is not Phase.CLIENT and not found.stalled:
-        text += " Whether its KV cache was full is unknown: the server's own figures were not recorded."
+    if found.phase is not Phase.CLIENT and (servers[1].known or not found.stalled):
+        text += f" {cited(*servers, found.phase)}"
     if found.verdict is not Verdict.VALID:
         text += f" (The step after the bend is {found.verdict.value}.)"
     unclear = found.phase in (Phase.CLIENT, Phase.UNKNOWN) or found.verdict is not Verdict.VALID
@@ -98,7 +102,7 @@ def bound(found: Binding) -> Iterator[Finding]:
         text = (
             f"After the bend one gap in a hundred between tokens is {number(found.stalls[1])} times the usual one or "
             f"longer ({number(found.stalls[0])} times before it): answers pause in the middle, as when a full KV cache "
-            "preempts them, or when the prefill of others comes between. The server's own figures would tell."
+            f"preempts them, or when the prefill of others comes between. {stalls(servers[1])}"
         )
         ratios = {"stall_before": found.stalls[0], "stall_after": found.stalls[1]}
         yield Finding(FindingKind.PHASE, text, ratios, Severity.WARNING)

@@ -16,14 +16,17 @@ import pandas as pd
 
 from analysis.errors import RunError
 from tokenswarm.record import HealthRecord, Outcome, RequestRecord, Row, StepRecord
+from tokenswarm.server_row import ServerRow
 
+AnyRow = Row | ServerRow
 MICRO = 1_000_000
 MOST_EXACT = 2**53  # whole numbers up to here are exact in a float64
 SOME, FEW = 64, 16  # of so many cells, so many different words: then each is made once
-NEEDED: dict[type[Row], tuple[str, ...]] = {  # columns without which a row says nothing
+NEEDED: dict[type[AnyRow], tuple[str, ...]] = {  # columns without which a row says nothing
     RequestRecord: ("sent_at", "outcome"),
     StepRecord: ("step", "target_users", "started_at"),
     HealthRecord: ("at", "worker"),
+    ServerRow: ("at", "target"),
 }
 OUTCOME = Outcome.__name__.lower()
 
@@ -42,7 +45,7 @@ class Place:
         return RunError(f"{where}: expected {expected}, found {found}; mend the cell or delete the line.")
 
 
-def cell_types(kind: type[Row]) -> dict[str, type]:
+def cell_types(kind: type[AnyRow]) -> dict[str, type]:
     """Column → type of its cells: float, int or str. Lists of numbers are not here, lists of words are one str."""
     found: dict[str, type] = {}
     for field in dataclasses.fields(kind):
@@ -55,7 +58,7 @@ def cell_types(kind: type[Row]) -> dict[str, type]:
     return found
 
 
-def frame(kind: type[Row], columns: Mapping[str, Sequence[bytes]], path: Path, lines: Sequence[int]) -> pd.DataFrame:
+def frame(kind: type[AnyRow], columns: Mapping[str, Sequence[bytes]], path: Path, lines: Sequence[int]) -> pd.DataFrame:
     """The columns of `kind` from cells, all but the lists of numbers; none of NEEDED is unknown.
 
     Columns the file does not have are unknown throughout; columns that this version does not know are ignored.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import names
+from analysis import names, server_words
 from analysis.bend_words import bent, bound, scaled
 from analysis.capacity import Capacity, capacity
 from analysis.capacity_words import carried, replicated
@@ -23,6 +23,7 @@ from analysis.littles_law import check
 from analysis.phase import binding
 from analysis.pipeline import Analysis
 from analysis.replicas import HEADROOM
+from analysis.server_state import in_windows
 from analysis.usl import fit
 from analysis.wording import counted, figure, interval, limit, users
 from tokenswarm.record import Outcome
@@ -52,10 +53,14 @@ def _all(
 ) -> Iterator[Finding]:
     summary = analysis.summary
     bend, law = knee(summary), list(of_law(check(summary)))
+    loads = in_windows(analysis.run.server, analysis.steps)
     yield from carried(found, summary)
     yield from bent(bend, curve(summary))
     if bend is not None:
-        yield from bound(binding(summary, bend, client_cpu(analysis, bend)))
+        servers = server_words.at(bend.before.users, loads, summary), server_words.at(bend.after.users, loads, summary)
+        yield from bound(binding(summary, bend, client_cpu(analysis, bend)), servers)
+    signs = list(server_words.told(loads, analysis.run.server, analysis.steps, summary))
+    yield from (one for one in signs if one.kind is FindingKind.PHASE)
     scaling = fit(summary)
     if scaling is not None:
         yield scaled(scaling)
@@ -66,6 +71,7 @@ def _all(
         yield from costed(costs(summary, prices, waste(analysis.requests, analysis.steps)), carries)
     yield from of_steps(summary)
     yield from (one for one in law if one.kind is FindingKind.DISTRUST)
+    yield from (one for one in signs if one.kind is FindingKind.DISTRUST)
     yield from of_requests(analysis.requests)
     yield from of_run(analysis.run.info, len(analysis.steps), found.unjudged)
 

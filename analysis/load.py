@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.cells import MICRO, NEEDED, Place, cell_types, epoch_us, frame
+from analysis.cells import MICRO, NEEDED, AnyRow, Place, cell_types, epoch_us, frame
 from analysis.chunks import Chunks, Lists, assemble, parse_lists
 from analysis.errors import RunError
 from analysis.rows import Block, RowReader
-from tokenswarm.record import SCHEMA, HealthRecord, RequestRecord, Row, StepRecord, columns
+from tokenswarm.record import SCHEMA, HealthRecord, RequestRecord, StepRecord
 from tokenswarm.runfolder import HEALTH_OF_ALL, REQUESTS_OF_ALL, RUN, STEPS
+from tokenswarm.server_row import FILE as SERVER
+from tokenswarm.server_row import ServerRow
 
 BLOCK_BYTES = 256_000  # of text at once: enough to amortise numpy's calls, small enough for a processor's cache
 PART_ROWS = 50_000  # whose cells are held until they become a part of the frame
@@ -31,6 +33,7 @@ class Run:
     requests: pd.DataFrame  # scalar columns of RequestRecord, sent_us and due_us (int64 epoch µs, the master's clock)
     chunks: Chunks
     health: pd.DataFrame  # columns of HealthRecord, and us
+    server: pd.DataFrame  # columns of ServerRow, and us; no rows where the server says nothing of itself
     cut_rows: int  # last rows that were cut, dropped
     notes: tuple[str, ...]  # what a reader of the figures should know about the files
 
@@ -45,15 +48,17 @@ def load(folder: Path) -> Run:
         raise RunError(f"{folder} holds neither {STEPS} nor {REQUESTS_OF_ALL}: nothing was recorded in this run.")
     steps, steps_cut, steps_notes = _small_table(StepRecord, steps_files)
     health, health_cut, health_notes = _small_table(HealthRecord, sorted(folder.glob(HEALTH_OF_ALL)))
+    server, server_cut, server_notes = _small_table(ServerRow, sorted(folder.glob(SERVER)))
     offsets_us = clock_offsets_us(info)
     requests, chunks, requests_cut, requests_notes = _requests(files, offsets_us)
-    cut = steps_cut + health_cut + requests_cut
+    cut = steps_cut + health_cut + server_cut + requests_cut
     missing = [name for name, found in ((STEPS, steps_files), (REQUESTS_OF_ALL, files)) if not found]
     notes = [
         *_schema_note(info),
         *(f"{name} is missing" for name in missing),
         *steps_notes,
         *health_notes,
+        *server_notes,
         *requests_notes,
     ]
     if cut:
@@ -64,7 +69,8 @@ def load(folder: Path) -> Run:
     health = _with_instants(health)
     if any(offsets_us.values()):
         health["us"] -= health.worker.map(offsets_us).astype(float).fillna(0.0)
-    return Run(folder, info, _with_instants(steps), requests, chunks, health, cut, tuple(notes))
+    tables = (_with_instants(steps), requests, chunks, health, _with_instants(server))
+    return Run(folder, info, *tables, cut, tuple(notes))
 
 
 def _request_files(folder: Path) -> list[Path]:
@@ -96,14 +102,14 @@ def _with_instants(values: pd.DataFrame) -> pd.DataFrame:
     return values.assign(**{name.removesuffix("at") + "us": epoch_us(values[name]) for name in instants})
 
 
-def _blocks(reader: RowReader, kind: type[Row]) -> Iterator[Block]:
+def _blocks(reader: RowReader, kind: type[AnyRow]) -> Iterator[Block]:
     """The file's blocks. Raises RunError where a column that is needed is missing."""
     needed = [*NEEDED[kind], *([TIMES] if kind is RequestRecord else [])]
     missing = [name for name in needed if name not in reader.columns]
     if missing and reader.columns:
         raise RunError(
             f"{reader.path.name}, line 1: the column {', '.join(missing)} is missing; the header should begin with "
-            f"{','.join(columns(kind)[:4])},…"
+            f"{','.join(list(cell_types(kind))[:4])},…"
         )
     return reader.blocks(BLOCK_BYTES)
 
@@ -114,7 +120,7 @@ def _file_notes(reader: RowReader) -> list[str]:
     )
 
 
-def _parts(blocks: Iterable[Block], kind: type[Row], path: Path) -> Iterator[pd.DataFrame]:
+def _parts(blocks: Iterable[Block], kind: type[AnyRow], path: Path) -> Iterator[pd.DataFrame]:
     """The scalar columns of `blocks` in few frames: each frame costs as much as some thousand rows."""
     lines: list[int] = []
     cells: dict[str, list[bytes]] = {}
@@ -130,7 +136,7 @@ def _parts(blocks: Iterable[Block], kind: type[Row], path: Path) -> Iterator[pd.
         yield frame(kind, cells, path, lines)
 
 
-def _small_table(kind: type[Row], files: Sequence[Path]) -> tuple[pd.DataFrame, int, list[str]]:
+def _small_table(kind: type[AnyRow], files: Sequence[Path]) -> tuple[pd.DataFrame, int, list[str]]:
     parts, cut, notes = [frame(kind, {}, Path(), [])], 0, []
     for path in files:
         reader = RowReader(path)

@@ -18,29 +18,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tokenswarm.client import ChatClient, ChatSettings
 from tokenswarm.rowfile import RecordingError, RowFile
+from tokenswarm.server_row import COLUMNS as COLUMNS
+from tokenswarm.server_row import FILE as FILE
+from tokenswarm.server_row import FULLEST as FULLEST
+from tokenswarm.server_row import ServerRow as ServerRow
 
-FILE = "server.csv"
 EVERY_S = 1.0
 LIMIT_S = 5.0  # for one answer: a server under load takes its time
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ServerRow:
-    """The state of one target at one moment, summed over its engines. Field order is column order; unknown is None."""
-
-    at: float  # epoch s, when the answer had come
-    target: str
-    running: float | None = None  # requests that are being computed
-    waiting: float | None = None  # requests in the server's queue
-    kv_cache_ratio: float | None = None  # share of the KV cache in use; of several engines, the fullest
-    preemptions_total: float | None = None  # requests that lost their place in the KV cache, since its start
-    prompt_tokens_total: float | None = None  # since its start, as the next three
-    generation_tokens_total: float | None = None
-    prefix_queries_total: float | None = None  # prompt tokens looked up in the prefix cache
-    prefix_hits_total: float | None = None  # and found
-
-
-COLUMNS = tuple(field.name for field in dataclasses.fields(ServerRow))
 NAMES = {  # sample of /metrics → column
     "vllm:num_requests_running": "running",
     "vllm:num_requests_waiting": "waiting",
@@ -57,7 +43,6 @@ NAMES = {  # sample of /metrics → column
     "llamacpp:prompt_tokens_total": "prompt_tokens_total",
     "llamacpp:tokens_predicted_total": "generation_tokens_total",
 }
-FULLEST = "kv_cache_ratio"
 
 
 def read_metrics(text: str) -> dict[str, float]:

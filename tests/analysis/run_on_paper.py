@@ -17,6 +17,7 @@ from tokenswarm.record import (
     header,
     to_csv,
 )
+from tokenswarm.server_row import COLUMNS, FILE, ServerRow
 
 T0 = 1_761_442_200.0  # epoch s; any instant will do
 
@@ -97,6 +98,11 @@ def health(at_s: float, worker: str = "w1", users: int = 1, **more: Any) -> Heal
     return HealthRecord(**known | more)
 
 
+def told(at_s: float, target: str = "http://a", **said: float) -> ServerRow:
+    """What a server said of itself."""
+    return ServerRow(at=T0 + at_s, target=target, **said)
+
+
 def lines(kind: type[Row], records: Iterable[Row]) -> str:
     return header(kind) + "".join(map(to_csv, records))
 
@@ -108,6 +114,7 @@ def write_run(
     healths: Sequence[HealthRecord] = (),
     step_time_s: float = 10,
     warmup_s: float = 0,
+    server: Sequence[ServerRow] = (),
     **info: Any,
 ) -> Path:
     """A run folder of one worker. Without `steps`: one step of one user, settled at T0."""
@@ -127,4 +134,7 @@ def write_run(
     (folder / "requests-w1.csv").write_text(lines(RequestRecord, requests))
     if healths:
         (folder / "health-w1.csv").write_text(lines(HealthRecord, healths))
+    if server:
+        rows = [[str(value) if (value := getattr(row, name)) is not None else "" for name in COLUMNS] for row in server]
+        (folder / FILE).write_text("".join(",".join(cells) + "\n" for cells in (COLUMNS, *rows)))
     return folder

@@ -108,7 +108,9 @@ def test_a_run_without_a_step_or_a_row_says_so(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
-    assert "This run was interrupted. Figures are of what was recorded." in text(write_run(tmp_path, [ok("a", 1, [5])], state="interrupted"), 80)
+    assert "This run was interrupted. Figures are of what was recorded." in text(
+        write_run(tmp_path, [ok("a", 1, [5])], state="interrupted"), 80
+    )
 
 
 @pytest.mark.parametrize(

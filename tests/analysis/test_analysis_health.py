@@ -109,7 +109,9 @@ def test_most_requests_failed(tmp_path: Path) -> None:
 def test_nothing_was_answered(tmp_path: Path) -> None:
     found, reasons = verdict(tmp_path, [failed("a", 1, 3), cancelled("b", 2, 3)], seconds())
     assert found == "invalid"
-    assert "none of the requests sent in the window (2) was answered before it closed (1 failed, we stopped 1)" in reasons
+    assert (
+        "none of the requests sent in the window (2) was answered before it closed (1 failed, we stopped 1)" in reasons
+    )
 
 
 def test_user_stamps_of_a_late_client(tmp_path: Path) -> None:

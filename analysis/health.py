@@ -19,6 +19,7 @@ from analysis.grade import Finding
 from analysis.grade import Verdict as Verdict
 from analysis.instrument import CPU as CPU
 from analysis.instrument import of_arrival, of_client, of_schedule, of_workers
+from analysis.recount import COUNTED
 from analysis.steady import during
 from analysis.workload_check import of_workload, told_tokens
 
@@ -56,7 +57,7 @@ def judge(
     conditions = info.get("conditions") or {}
     told = told_tokens(requests, chunks)
     impossible = impossible_rows(requests, chunks)
-    requests = requests[READ]
+    requests = requests[[name for name in (*READ, COUNTED) if name in requests]]
     health = _of_load(health, steps)
     clients = (info.get("clients") or {}).keys()
     lost = clients - set(requests.worker.dropna().unique()) - set(health.worker.unique()) if len(health) else set()

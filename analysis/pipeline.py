@@ -7,6 +7,7 @@ import pandas as pd
 
 from analysis.health import judge
 from analysis.load import Run, load
+from analysis.recount import recounted
 from analysis.steady import derive, place, windows
 from analysis.summary import summarise
 from analysis.unfinished import with_unfinished
@@ -22,9 +23,9 @@ class Analysis:
     summary: pd.DataFrame  # one row a step, columns as in names
 
 
-def analyse(folder: Path) -> Analysis:
-    """Raises RunError where the folder cannot be read."""
-    run = with_unfinished(load(folder))
+def analyse(folder: Path, tokenizer: str | None = None) -> Analysis:
+    """Raises RunError where the folder cannot be read. tokenizer: as of `recount.recounted`, which may raise UsageError."""
+    run = recounted(with_unfinished(load(folder)), tokenizer)
     steps = windows(run.steps, run.info)
     requests = derive(place(run.requests, run.chunks, steps), run.chunks)
     summary = summarise(requests, run.chunks, steps, run.info.get("slos"))

@@ -8,7 +8,9 @@ import pandas as pd
 
 from analysis.chunks import Chunks
 from analysis.grade import Finding, grade, never_invalid
+from analysis.recount import mismatch
 from tokenswarm.record import TokensFrom
+from tokenswarm.usage import TEXTLESS_END_TOKENS
 
 # Each pair: beyond the first a step is suspect, beyond the second invalid.
 WARM_CACHE = (0.25, 0.50)  # of prompt tokens: a shared system prompt stays below; beyond half, prefill is not measured
@@ -33,12 +35,16 @@ def of_workload(sent: pd.DataFrame, told: np.ndarray, conditions: Mapping[str, A
         share = known.cached_tokens.sum() / known.prompt_tokens.sum() if len(known) else np.nan
         yield from grade(share, WARM_CACHE, f"{share:.0%} of the prompt tokens came from a warm prefix cache")
     asked = conditions.get(PROMPT_TOKENS)
-    counted = sent.prompt_tokens.median()
+    prompt = sent.prompt_tokens.median()
     if isinstance(asked, int | float) and asked > 0:
         text = (
-            f"the server counts {counted:.0f} tokens in a prompt made to have {asked:.0f}: its tokenizer is another one"
+            f"the server counts {prompt:.0f} tokens in a prompt made to have {asked:.0f}: its tokenizer is another one"
         )
-        yield from grade(abs(counted / asked - 1), never_invalid(MISCOUNTED), text)
+        yield from grade(abs(prompt / asked - 1), never_invalid(MISCOUNTED), text)
+    told_of, counted = mismatch(sent, TEXTLESS_END_TOKENS)
+    if told_of > 0:
+        text = f"the server's usage says {told_of:.0f} output tokens, the tokenizer counts {counted:.0f} in their text"
+        yield from grade(abs(counted / told_of - 1), never_invalid(MISCOUNTED), text)
     usage = sent.tokens_from == TokensFrom.USAGE
     total = sent.output_tokens[usage & ~np.isnan(told)].sum()
     running = told[(usage & ~np.isnan(told)).to_numpy()].sum()

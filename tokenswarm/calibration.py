@@ -139,7 +139,12 @@ def from_tokenizer(path_or_hub_id: str) -> Calibration:
     With the tokenizer's chat template, where it has one; without, the server's own template is not counted.
     Raises TokenizerError if `transformers` is not there or cannot load it.
     """
-    tokenizer = _load(path_or_hub_id)
+    try:
+        tokenizer = load_tokenizer(path_or_hub_id)
+    except TokenizerError as error:
+        raise TokenizerError(
+            f"{error} Without a tokenizer, lengths are calibrated on the server's own usage."
+        ) from error
 
     def count(text: str) -> int:
         return len(tokenizer.encode(text, add_special_tokens=False))
@@ -155,7 +160,8 @@ def from_tokenizer(path_or_hub_id: str) -> Calibration:
     return fit([(text, count_messages(text)) for text in texts], source=Source.TOKENIZER, left_out=left_out)
 
 
-def _load(path_or_hub_id: str) -> Any:
+def load_tokenizer(path_or_hub_id: str) -> Any:
+    """The tokenizer of a folder or hub id. Raises TokenizerError."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # it warns that there is no PyTorch: none is needed
     try:
@@ -170,8 +176,7 @@ def _load(path_or_hub_id: str) -> Any:
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise TokenizerError(
             f"The tokenizer {path_or_hub_id!r} cannot be loaded: {said} "
-            "Give the path of a folder with tokenizer.json, or a model's hub id while the hub can be reached; "
-            "without a tokenizer, lengths are calibrated on the server's own usage."
+            "Give the path of a folder with tokenizer.json, or a model's hub id while the hub can be reached."
         ) from error
 
 

@@ -136,9 +136,7 @@ def test_a_full_cache_a_restart_and_other_clients_are_findings(tmp_path: Path) -
         "The server's KV cache is full at 5 users (up to 97 %), and 9 times a request lost its place in it and was "
         "computed anew." in texts
     )
-    assert any(
-        text.startswith("The server counts 2.0") or text.startswith("The server counts 2 times") for text in texts
-    )
+    assert any(text.startswith(("The server counts 2.0", "The server counts 2 times")) for text in texts)
     anew = [*totals, told(20, generation_tokens_total=1.0)]
     texts = [one.text for one in findings(analyse(write_run(tmp_path / "b", rows, STEPS, server=anew)))]
     assert "The server was started anew during the run: its counts began again at 0." in texts

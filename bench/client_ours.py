@@ -85,7 +85,7 @@ class Memory:
             gevent.sleep(MEMORY_EVERY_S)
 
     def take(self) -> None:
-        waiting = sum(len(reading.exchange.arrivals) for reading in self._client.digest.open)
+        waiting = sum(len(reading.exchange.unread) for reading in self._client.digest.open)
         self.samples.append((time.monotonic() - self._began_s, self._process.memory_info().rss, waiting))
 
     def close(self) -> None:

@@ -180,7 +180,7 @@ def test_stop(moment: str) -> None:
             if moment.endswith("handshake"):
                 until(lambda: server.peers)
             elif moment == "in mid answer":
-                until(lambda: [one for one in client.digest.open if one.exchange.arrivals])
+                until(lambda: [one for one in client.digest.open if one.exchange.unread])
             else:
                 until(lambda: server.requests)
             user.kill()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tokenswarm.live import SLOT_S, Live, LiveRun, StepLive, open_chunks
 from tokenswarm.live_sketch import (
     ACCURACY,
+    Gaps,
     add_gaps,
     new_sketch,
     share_above,
@@ -128,8 +129,9 @@ def test_rates_of_workers_add_up_whatever_their_intervals() -> None:
 
 @dataclasses.dataclass
 class Held:
-    arrivals: list[tuple[int, bytes]] = dataclasses.field(default_factory=list)
-    chunk_marks: list[int] = dataclasses.field(default_factory=list)
+    unread: list[bytes] = dataclasses.field(default_factory=list)
+    unread_ns: list[int] = dataclasses.field(default_factory=list)
+    marks: list[int] = dataclasses.field(default_factory=list)
     sent_ns: int = 0
 
 
@@ -142,7 +144,7 @@ class Reading:
 def unfinished(chunks: int, first_s: float = 0.0) -> Any:
     """An open answer with a chunk every 10 ms."""
     marks = [round((first_s + number / 100) * 1e9) for number in range(chunks)]
-    return Reading(Held(sent_ns=round(first_s * 1e9)), Held(chunk_marks=marks))
+    return Reading(Held(sent_ns=round(first_s * 1e9)), Held(marks=marks))
 
 
 def test_tokens_of_open_answers_count_as_they_come_and_once() -> None:
@@ -166,8 +168,7 @@ def test_chunks_of_several_tokens_are_counted_as_tokens_once_known() -> None:
 
 
 def test_open_chunks_are_those_parsed_and_those_waiting() -> None:
-    waits = (1, b"")
-    readings: list[Any] = [Reading(Held([waits, waits]), Held(chunk_marks=[1, 2, 3])), Reading(Held([waits]), None)]
+    readings: list[Any] = [Reading(Held([b"", b""]), Held(marks=[1, 2, 3])), Reading(Held([b""]), None)]
     assert open_chunks(readings) == 6
 
 
@@ -216,7 +217,7 @@ def test_recent_forgets() -> None:
 
     def merge_at(now_s: float) -> None:
         tally = Tally()
-        tally.add(record())
+        tally.add(record(), None)
         live.merge("w", told(tally), now_s=now_s)
 
     merge_at(SLOT_S - 1)
@@ -235,7 +236,7 @@ def test_recent_forgets() -> None:
 @given(st.lists(st.integers(-5, 200_000), max_size=80))
 def test_gaps_added_together_are_those_added_one_by_one(gaps_us: list[int]) -> None:
     together = new_sketch()
-    add_gaps(together, gaps_us)
+    add_gaps(together, Gaps.of(gaps_us))
     found, expected = (sketch_to_dict(one) for one in (together, sketch_of([max(gap, 0) / 1e6 for gap in gaps_us])))
     assert found.pop("sum") == pytest.approx(expected.pop("sum"))
     assert found == expected

@@ -18,13 +18,13 @@ def assemble(asked: Asked, exchange: Exchange, answer: Answer | None, end: End) 
     verdict = classify(end, exchange.status, answer, exchange.detail)
     seen: dict[str, object] = {}
     if answer is not None:
-        usage = answer.usage
+        usage, marks = answer.usage, answer.marks
         seen = {
-            "chunk_us": tuple([(mark - sent_ns) // 1000 for mark in answer.chunk_marks]),
+            "chunk_us": tuple([(mark - sent_ns) // 1000 for mark in marks]),
             "chunk_tokens": None if answer.chunk_tokens is None else tuple(answer.chunk_tokens),
             "first_answer_us": since_sent_us(answer.first_answer_mark),
             "finish_reason": answer.finish_reason,
-            "coalesced": sum(map(int.__eq__, answer.chunk_marks, answer.chunk_marks[1:])),
+            "coalesced": sum(map(int.__eq__, marks, marks[1:])),
             "stamp": Stamp.USER if exchange.user_stamped else Stamp.KERNEL,
             "lag_max_us": exchange.lag_max_ns // 1000,
         }
@@ -37,7 +37,7 @@ def assemble(asked: Asked, exchange: Exchange, answer: Answer | None, end: End) 
             }
         if seen.get("output_tokens") is not None:
             seen["tokens_from"] = TokensFrom.USAGE
-        elif answer.chunk_marks:
+        elif marks:
             seen["tokens_from"] = TokensFrom.CHUNKS
         if verdict.outcome in (Outcome.OK, Outcome.EMPTY):
             seen["warnings"] = cautions(

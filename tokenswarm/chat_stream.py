@@ -5,14 +5,16 @@ usage anywhere, errors inside a stream that began well, one JSON body where a st
 No bytes make it raise, except a line beyond the limit (`sse.LineTooLong`). Text is data: it is never interpreted.
 """
 
+import array
 import contextlib
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from tokenswarm.api_error import ApiError, api_error
 from tokenswarm.choice import Delta, Pieces, is_abort, loose_delta
+from tokenswarm.chunk import decode_chunk
+from tokenswarm.chunk_pattern import Pattern, learn
 from tokenswarm.content_coding import Decoder, decoder
 from tokenswarm.loose_json import BROKEN, as_text, byte_count, clean, first_json, get, loads
 from tokenswarm.sse import LINE_LIMIT_BYTES, Event, EventParser, LineTooLong
@@ -21,29 +23,14 @@ from tokenswarm.usage import Usage, chunk_tokens, read_usage
 BODY_HEAD_CHARS = 64 * 1024
 SNIFF_LIMIT_BYTES = 4096  # so much white space before the body shows what it is
 REPLACEMENT = "\ufffd"
-
-
-class _Choice(msgspec.Struct, gc=False):
-    delta: Delta
-    index: int = 0
-    finish_reason: str | None = None
-    error: Any = None
-
-
-class _Chunk(msgspec.Struct, gc=False):
-    choices: list[_Choice]
-    usage: dict[str, Any] | None = None
-    error: Any = None
-    x_groq: Any = None
-
-
-_decode_chunk: Callable[[bytes], _Chunk] = msgspec.json.Decoder(_Chunk).decode
+LESSON_EVERY = 8  # output chunks: learning a pattern takes as long as reading two of them
+FIRST_LESSONS = 4  # chunks at the beginning, where no two need be alike
 
 
 class Answer:
     """One answer. `feed` every read of the body with its mark, then `close`; the attributes below are the result.
 
-    chunk_marks        mark of every output-carrying event (content, reasoning, tool call, refusal, audio)
+    marks, chunk_marks  mark of every output-carrying event (content, reasoning, tool call, refusal, audio); as a list
     chunk_texts        what each of them carried, of any kind; empty without `keep_text`
     running_tokens     completion tokens told by each of them so far; None where that event told nothing
     first_answer_mark  mark of the first chunk of the visible answer; None where there was none
@@ -62,9 +49,9 @@ class Answer:
     def __init__(
         self, content_type: str | None = None, content_encoding: str | None = None, keep_text: bool = True
     ) -> None:
-        self.chunk_marks: list[int] = []
+        self.marks: array.array[int] = array.array("q")
         self.chunk_texts: list[str] = []
-        self.running_tokens: list[int | None] = []
+        self._told: list[int | None] | None = None  # once one chunk has told its tokens
         self.first_answer_mark: int | None = None
         self.usage: Usage | None = None
         self.done_seen = False
@@ -87,11 +74,40 @@ class Answer:
         self._body: bytearray | None = None  # a body that is no event stream
         self._parser = EventParser()
         self._choices: dict[int, Pieces] = {}
+        self._pattern: Pattern | None = None
+        self._pattern_texts: list[str] = []  # where the texts of chunks that follow it belong
+        self._lesson_at = 0  # output chunks from which on one is learnt from
 
     # ---- bytes ----
 
     def feed(self, data: bytes, mark: int) -> None:
         """The next bytes of the body. Raises LineTooLong."""
+        self.feed_all([data], [mark])
+
+    def feed_all(self, reads: list[bytes], marks: list[int]) -> None:
+        """The next reads of the body, in their order, each with its mark. Raises LineTooLong."""
+        at = 0
+        while at < len(reads):
+            texts = self._pattern.run(reads, at) if self._pattern is not None and self._parser.between else []
+            if texts:
+                self._take_run(texts, marks[at : at + len(texts)])
+            else:
+                self._feed(reads[at], marks[at])
+            at += len(texts) or 1
+
+    def _take_run(self, texts: list[bytes], marks: list[int]) -> None:
+        """Chunks that follow the pattern, one after the other."""
+        self.chat_chunks += len(texts)
+        self.marks.extend(marks)
+        self.output_bytes += sum(map(len, texts))
+        if self._told is not None:
+            self._told.extend([None] * len(texts))
+        decoded = [text.decode() for text in texts]
+        self._pattern_texts.extend(decoded)
+        if self._keep_text:
+            self.chunk_texts.extend(decoded)
+
+    def _feed(self, data: bytes, mark: int) -> None:
         if not self._coding_known:
             data = self._find_coding(data)
         if self.unreadable is not None or not data:
@@ -108,6 +124,8 @@ class Answer:
         one = self._parser.one_event(data)
         if one is not None:
             self._take(one, mark)
+            if self._decoder is None and len(self.marks) > self._lesson_at and self.marks[-1] == mark:
+                self._learn(data, one)
             return
         for event in self._parser.feed(data, mark):
             self._take_event(event)
@@ -126,11 +144,10 @@ class Answer:
         self._read_body(self._parser.stray if self._body is None else bytes(self._body))
         for pieces in self._choices.values():
             self.cumulative |= pieces.drop_repeats()
-        if self.usage is not None and self.usage.completion_tokens == 0 and self.chunk_marks:
+        if self.usage is not None and self.usage.completion_tokens == 0 and self.marks:
             self.usage.completion_tokens = None  # a placeholder: something was generated
-        self.output_bytes = byte_count(self.chunk_texts)
         self.reasoning_bytes = sum(byte_count(pieces.reasoning) for pieces in self._choices.values())
-        self.chunk_texts = [clean(text) for text in self.chunk_texts] if self._keep_text else []
+        self.chunk_texts = [clean(text) for text in self.chunk_texts]
 
     def _find_coding(self, data: bytes) -> bytes:
         """The bytes to go on with, once it is known how they are encoded."""
@@ -176,10 +193,21 @@ class Answer:
             except RecursionError:  # JSON nested so deeply is no chunk
                 self.malformed_events += 1
 
+    def _learn(self, data: bytes, event: bytes) -> None:
+        """The last read was this one event, and brought output: others may follow its pattern."""
+        chunks = len(self.marks)
+        self._lesson_at = chunks + (0 if chunks < FIRST_LESSONS else LESSON_EVERY)
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            at = data.index(event)
+            found = learn(data, at, len(data) - at - len(event))
+            if found is not None and not self.done_seen:
+                self._pattern, pieces = found, self._choices[found.index]
+                self._pattern_texts = pieces.content if found.field == "content" else pieces.reasoning
+
     def _take(self, data: bytes, mark: int, odd: bool = True) -> bool:
         """One event without a name. `odd`: take also what is no plain chunk. Returns whether it was taken."""
         try:
-            chunk = _decode_chunk(data)
+            chunk = decode_chunk(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             chunk = None
         if chunk is None or not chunk.choices or chunk.error:
@@ -219,9 +247,15 @@ class Answer:
             else:
                 self.usage.update(usage)
         if found:
-            self.chunk_marks.append(mark)
-            self.chunk_texts.append(found[0] if len(found) == 1 else "".join(found))
-            self.running_tokens.append(None if usage is None else usage.completion_tokens)
+            self.output_bytes += byte_count(found)
+            tokens = None if usage is None else usage.completion_tokens
+            if tokens is not None and self._told is None:
+                self._told = [None] * len(self.marks)
+            self.marks.append(mark)
+            if self._told is not None:
+                self._told.append(tokens)
+            if self._keep_text:
+                self.chunk_texts.append("".join(found))
 
     def _take_odd(self, event: Event, unfinished: bool) -> None:
         """Whatever is no plain chunk: `[DONE]`, usage alone, errors, odd types, several JSON texts in one event."""
@@ -230,6 +264,7 @@ class Answer:
             data = data[5:].strip()
         if data.strip(b'"').upper() == b"[DONE]":
             self.done_seen = True
+            self._pattern = None
             return
         value = loads(data)
         if value is BROKEN and len(event.lines) > 1:  # events that are separated by one line end only
@@ -269,7 +304,7 @@ class Answer:
             index, finish = choice.get("index"), choice.get("finish_reason")
             text = self._add_delta(
                 index if isinstance(index, int) else number,
-                loose_delta(choice, whole=not self.chunk_marks),
+                loose_delta(choice, whole=not self.marks),
                 as_text(finish) or None,
                 event.mark,
             )
@@ -309,11 +344,25 @@ class Answer:
             for item in choices if isinstance(choices, list) else []:
                 if get(item, "error"):
                     self._fail(api_error(item))
-        elif not self.chunk_marks:
+        elif not self.marks:
             self.streamed = False
             self._take_object(obj, Event(b"", None, 0))
-            self.chunk_marks, self.chunk_texts, self.running_tokens = [], [], []
+            self.marks, self.chunk_texts, self._told = array.array("q"), [], None
+            self.output_bytes = 0
             self.first_answer_mark = None  # nobody saw it arrive
+
+    def fold(self) -> None:
+        """Hold what has come of a long answer in little memory; changes nothing else."""
+        for pieces in self._choices.values():
+            pieces.fold()
+
+    @property
+    def chunk_marks(self) -> list[int]:
+        return self.marks.tolist()
+
+    @property
+    def running_tokens(self) -> list[int | None]:
+        return [None] * len(self.marks) if self._told is None else self._told
 
     @property
     def comments(self) -> int:
@@ -322,7 +371,7 @@ class Answer:
     @property
     def has_output(self) -> bool:
         """Whether anything was generated, streamed or not."""
-        return bool(self.chunk_marks) or any(pieces.has_output for pieces in self._choices.values())
+        return bool(self.marks) or any(pieces.has_output for pieces in self._choices.values())
 
     @property
     def text(self) -> str:
@@ -370,7 +419,11 @@ class Answer:
         """Tokens that each output chunk brought; None where the server does not tell, or several choices mix."""
         if len(self._choices) > 1:
             return None
-        return chunk_tokens(self.running_tokens, self.usage.completion_tokens if self.usage else None)
+        return (
+            None
+            if self._told is None
+            else chunk_tokens(self._told, self.usage.completion_tokens if self.usage else None)
+        )
 
     def _first_choice(self) -> Pieces:
         return self._choices[min(self._choices)] if self._choices else Pieces()

@@ -10,6 +10,7 @@ from tokenswarm.loose_json import as_text, get, joined
 
 MANY_CHUNKS = 3  # so many chunks, each repeating all text before it, are no coincidence
 REPEATED_TEXT_CHARS = 4  # a last chunk that repeats a shorter answer may be a token
+MANY_PIECES = 512  # each takes ten times the memory of its text
 
 _ABORT_REASONS = frozenset(
     {
@@ -34,7 +35,7 @@ class Delta(msgspec.Struct, gc=False):
     images: Any = None
 
 
-_RARE = ("reasoning_details", "thinking", "tool_calls", "function_call", "refusal", "audio", "images")
+RARE = ("reasoning_details", "thinking", "tool_calls", "function_call", "refusal", "audio", "images")
 
 
 @dataclasses.dataclass(slots=True)
@@ -47,6 +48,7 @@ class Pieces:
     arguments: dict[Any, list[str]] = dataclasses.field(default_factory=dict)  # per tool call
     finish_reason: str | None = None
     answered: bool = False  # something of the visible answer has come
+    folded: bool = False  # `content` begins with many pieces in one; they differed, and did not grow on each other
 
     def take(self, delta: Delta, finish_reason: str | None) -> str | None:
         """Adds a delta. Returns what it carried, of any kind, or None if that is no output."""
@@ -115,19 +117,35 @@ class Pieces:
     def has_output(self) -> bool:
         return bool(self.content or self.reasoning or self.refusal or self.arguments or self.answered)
 
+    def fold(self) -> None:
+        """Hold many pieces as one string, so that a long answer takes little more memory than its text. Lists stay
+        the same objects.
+        """
+        if len(self.reasoning) > MANY_PIECES:
+            self.reasoning[:] = ["".join(self.reasoning)]
+        if len(self.content) > MANY_PIECES and (self.folded or not _grow(self.content[:-1])):
+            self.content[:-1] = ["".join(self.content[:-1])]
+            self.folded = True
+
     def drop_repeats(self) -> bool:
         """True: the server sent all text so far in every chunk, or the whole answer again in the last; now once."""
         texts = self.content
-        if len(texts) < MANY_CHUNKS:
+        if len(texts) < MANY_CHUNKS and not self.folded:
             return False
-        if all(map(str.startswith, texts[1:], texts)) and len(set(texts)) >= MANY_CHUNKS:
+        if not self.folded and _grow(texts) and len(set(texts)) >= MANY_CHUNKS:
             self.content = [texts[-1]]
             return True
         before = "".join(texts[:-1])
-        if texts[-1] == before and len(before.strip()) >= REPEATED_TEXT_CHARS and len(set(texts[:-1])) > 1:
+        differed = self.folded or len(set(texts[:-1])) > 1
+        if texts[-1] == before and len(before.strip()) >= REPEATED_TEXT_CHARS and differed:
             self.content = texts[:-1]
             return True
         return False
+
+
+def _grow(texts: list[str]) -> bool:
+    """Whether each begins with the one before it."""
+    return all(map(str.startswith, texts[1:], texts))
 
 
 def loose_delta(choice: dict[str, Any], whole: bool) -> Delta:
@@ -145,7 +163,7 @@ def loose_delta(choice: dict[str, Any], whole: bool) -> Delta:
     return Delta(
         content=joined(content) or joined(choice.get("text")),
         reasoning=thought or joined(source.get("reasoning_content")) or joined(source.get("reasoning")),
-        **{name: source.get(name) for name in _RARE},
+        **{name: source.get(name) for name in RARE},
     )
 
 

@@ -1,6 +1,8 @@
 """One connection: bytes out, HTTP answers in. Everything in `ready` is the hot path.
 
-Per read of a streamed token: recvmsg, the kernel's stamp, llhttp to undo the framing, one append. No greenlet switches.
+Per read of a streamed token: recvmsg, the kernel's stamp, the framing undone, one append. No greenlet switches. llhttp
+reads all HTTP but for this: where it stands between two chunks of a body, a read that is just one more chunk needs not
+pass through it.
 """
 
 import ssl
@@ -16,10 +18,49 @@ from tokenswarm.route import Connected, Route
 READ_BYTES = 65536
 ENDED = EPOLLRDHUP | 0x8 | 0x10  # or EPOLLERR, EPOLLHUP
 MOST_READS = 16  # of one socket in a row: then it is the others' turn
+LARGEST_CHUNK_BYTES = 2048  # of those that are recognised by their length; a token's take some 250
+
+
+def _chunk_heads() -> dict[int, tuple[bytes, ...]]:
+    """Length of a read → how it begins if it is just one chunk of a body, with its size in front and CRLF behind."""
+    heads: dict[int, tuple[bytes, ...]] = {}
+    for size in range(1, LARGEST_CHUNK_BYTES):
+        head = b"%x\r\n" % size
+        heads[len(head) + size + 2] = (head,) if head == head.upper() else (head, b"%X\r\n" % size)
+    return heads
+
+
+CHUNK_HEADS = _chunk_heads()
 
 
 class Connection:
     """A socket registered with the collector for its life. Carries one exchange at a time."""
+
+    # slots: of hundreds of connections, each is a miss of the cache at every token, so that little memory is quick
+    __slots__ = (
+        "_answered",
+        "_between_chunks",
+        "_chunk_whole",
+        "_collector",
+        "_deaf",
+        "_exchange",
+        "_fd",
+        "_incoming",
+        "_outgoing",
+        "_parser",
+        "_recvmsg",
+        "_sock",
+        "_spoilt",
+        "_tls",
+        "_unsent",
+        "_until_eof",
+        "arrived_ns",
+        "connect_us",
+        "open",
+        "route",
+        "tls_us",
+        "used",
+    )
 
     def __init__(self, route: Route, connected: Connected, collector: Collector) -> None:
         self.route = route
@@ -38,6 +79,8 @@ class Connection:
         self._exchange: Exchange | None = None
         self._answered = False  # a byte of the present answer has arrived
         self._until_eof = False  # the present answer ends with the connection
+        self._chunk_whole = False  # of a chunked body, llhttp has read one to its end, and begun no other
+        self._between_chunks = False  # and nothing of a next one has come: a read begins with a chunk
         self._parser = httptools.HttpResponseParser(self)
         collector.register(self._fd, self)
 
@@ -46,7 +89,7 @@ class Connection:
     def send(self, exchange: Exchange) -> None:
         """Begin `exchange`. Its end, whatever it is, is told to the exchange."""
         self._exchange = exchange
-        self._answered = self._until_eof = False
+        self._answered = self._until_eof = self._between_chunks = False
         if self.used == 0:
             exchange.connect_us, exchange.tls_us = self.connect_us, self.tls_us
         self.used += 1
@@ -78,9 +121,8 @@ class Connection:
     def ready(self, events: int) -> None:
         if events & EPOLLOUT and self._unsent:
             self._write(self._unsent)
-        for _ in range(MOST_READS):
-            if not self.open:
-                return
+        reads = 0
+        while self.open:
             try:
                 data, ancillary, _, _ = self._recvmsg(READ_BYTES, ANCILLARY_BYTES)
             except BlockingIOError:
@@ -96,7 +138,7 @@ class Connection:
                 if exchange is not None and read_ns - arrived_ns > exchange.lag_max_ns:
                     exchange.lag_max_ns = read_ns - arrived_ns
             else:
-                self.arrived_ns = read_ns
+                self.arrived_ns = arrived_ns = read_ns
                 if data:
                     self._collector.unstamped_reads += 1
                     if exchange is not None:
@@ -104,16 +146,24 @@ class Connection:
             if not data:
                 self._eof()
                 return
+            size = len(data)
             if exchange is not None:
                 exchange.last_read_ns = read_ns
-            if self._tls is None:
+            head = CHUNK_HEADS.get(size) if self._between_chunks else None
+            if head is not None and exchange is not None and data.startswith(head) and data.endswith(b"\r\n"):
+                exchange.unread_ns.append(arrived_ns)
+                exchange.unread.append(data[data.index(b"\n") + 1 : -2])
+            elif self._tls is None:
                 self._feed(data)
             else:
                 self._decipher(data)
             # a short read has emptied the socket; only its end may stand behind it, and that was reported
-            if len(data) < READ_BYTES and not events & ENDED:
+            if size < READ_BYTES and not events & ENDED:
                 return
-        self._collector.look_again(self._fd)
+            reads += 1
+            if reads == MOST_READS:
+                self._collector.look_again(self._fd)
+                return
 
     def _decipher(self, data: bytes) -> None:
         tls, incoming = typing.cast(ssl.SSLObject, self._tls), typing.cast(ssl.MemoryBIO, self._incoming)
@@ -144,8 +194,11 @@ class Connection:
             self.close()
             return
         self._answered = True
+        self._between_chunks = False
         try:
             self._parser.feed_data(data)
+            # else the beginning of a next chunk's size may have come
+            self._between_chunks = self._chunk_whole and data[-2:] == b"\r\n" and self._tls is None
         except httptools.HttpParserCallbackError as error:
             raise error.__context__ or error from None  # our own mistake, not the server's
         except httptools.HttpParserUpgrade:
@@ -184,14 +237,22 @@ class Connection:
         chunked = "chunked" in (exchange.header(b"transfer-encoding") or "").lower()
         framed = chunked or exchange.header(b"content-length") is not None
         self._until_eof = not framed and status not in (204, 304)
+        self._chunk_whole = False
         if exchange.progress is not None:
             exchange.progress.set()
+
+    def on_chunk_header(self) -> None:
+        self._chunk_whole = False
+
+    def on_chunk_complete(self) -> None:
+        self._chunk_whole = self._exchange is not None and self._exchange.progress is None
 
     def on_body(self, data: bytes) -> None:
         exchange = self._exchange
         if exchange is None:
             return
-        exchange.arrivals.append((self.arrived_ns, data))
+        exchange.unread_ns.append(self.arrived_ns)
+        exchange.unread.append(data)
         if exchange.progress is not None:
             exchange.progress.set()
 
@@ -200,6 +261,7 @@ class Connection:
         if exchange is None or exchange.status is None:  # an interim 1xx answer
             return
         self._exchange = None
+        self._chunk_whole = False
         if not self._parser.should_keep_alive() or self._unsent or self._deaf:
             self.close()
         exchange.finish(End.COMPLETE, self.arrived_ns)

@@ -25,7 +25,6 @@ class Exchange:
     """A request and its answer in arrival. Written by a connection, read by the digest."""
 
     __slots__ = (
-        "arrivals",
         "connect_us",
         "detail",
         "done",
@@ -42,6 +41,8 @@ class Exchange:
         "sent_ns",
         "status",
         "tls_us",
+        "unread",
+        "unread_ns",
         "user_stamped",
     )
 
@@ -55,7 +56,10 @@ class Exchange:
         self.headers_ns: int | None = None
         self.status: int | None = None
         self.headers: list[tuple[bytes, bytes]] = []
-        self.arrivals: list[tuple[int, bytes]] = []  # (arrival in epoch ns, bytes of the body), not parsed yet
+        # Reads of the body that were not parsed yet, and when each arrived, in epoch ns: side by side, since pairs would
+        # be as many objects for the garbage collector to look through.
+        self.unread: list[bytes] = []
+        self.unread_ns: list[int] = []
         self.lag_max_ns = 0
         self.user_stamped = False  # a read of this answer came without a kernel stamp
         self.last_read_ns = 0
@@ -64,6 +68,12 @@ class Exchange:
         self.detail: str | None = None
         self.done = Event()
         self.progress = Event() if progress else None  # set at every arrival, for those who read along
+
+    def take(self, most: int | None = None) -> tuple[list[bytes], list[int]]:
+        """The first reads that were not parsed yet, and their arrivals: whoever takes them parses them."""
+        reads, arrivals_ns = self.unread[:most], self.unread_ns[:most]
+        del self.unread[:most], self.unread_ns[:most]
+        return reads, arrivals_ns
 
     def finish(self, end: End, at_ns: int, detail: str | None = None) -> None:
         """The answer is over. The first end counts."""

@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tokenswarm.live_sketch import Gaps
 from tokenswarm.live_tally import TOKENS, Tally
 from tokenswarm.live_window import BUSY_S, Window, Windows
+from tokenswarm.metrics import itl_us
 from tokenswarm.record import HealthRecord, RequestRecord
 
 if typing.TYPE_CHECKING:
@@ -52,7 +54,7 @@ class _Arrivals:
 def open_chunks(readings: Iterable["Reading"]) -> int:
     """Chunks that have come of unfinished answers (`Digest.open`), parsed or not. A few carry no output."""
     return sum(
-        len(reading.exchange.arrivals) + (0 if reading.answer is None else len(reading.answer.chunk_marks))
+        len(reading.exchange.unread) + (0 if reading.answer is None else len(reading.answer.marks))
         for reading in readings
     )
 
@@ -68,9 +70,10 @@ class Live:
         self._since_s = time.monotonic()
 
     def add(self, record: RequestRecord) -> None:
-        self._interval.add(record)
+        gaps = Gaps.of(itl_us(record.chunk_us))
+        self._interval.add(record, gaps)
         self._arrivals.add(record)
-        self.windows.add(record)
+        self.windows.add(record, gaps)
 
     def add_health(self, row: HealthRecord) -> None:
         self._interval.add_health(row)

@@ -5,8 +5,8 @@ from typing import Any
 
 from ddsketch import DDSketch
 
-from tokenswarm.live_sketch import add_gaps, new_sketch, quantile, sketch_from_dict, sketch_to_dict
-from tokenswarm.metrics import METRICS, Kind, derive, itl_us
+from tokenswarm.live_sketch import Gaps, add_gaps, new_sketch, quantile, sketch_from_dict, sketch_to_dict
+from tokenswarm.metrics import METRICS, Kind, derive
 from tokenswarm.record import HealthRecord, Outcome, RequestRecord, Stamp
 
 TTFT, TTFO, ITL, TPOT, E2E = (METRICS[name].name for name in ("ttft", "ttfo", "itl", "tpot", "e2e"))
@@ -43,8 +43,8 @@ class Tally:
         self.seconds: dict[str, float] = {}  # source → length of the stretch that it has told of
         self.health: dict[str, dict[str, float]] = {}  # worker → sums and maxima over its rows
 
-    def add(self, record: RequestRecord) -> None:
-        """A request that has ended, whenever it was sent."""
+    def add(self, record: RequestRecord, gaps: Gaps | None) -> None:
+        """A request that has ended, whenever it was sent; `gaps`: those between all its chunks."""
         self.count(record)
         derived = derive(record)
         for name in LATENCIES:
@@ -52,7 +52,7 @@ class Tally:
             if value is not None:
                 self.sketches[name].add(value)
         if record.outcome is Outcome.OK:
-            add_gaps(self.sketches[ITL], itl_us(record.chunk_us))
+            add_gaps(self.sketches[ITL], gaps)
 
     def count(self, record: RequestRecord) -> None:
         """All but latencies and tokens."""

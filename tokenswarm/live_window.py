@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from tokenswarm.live_sketch import add_gaps
+from tokenswarm.live_sketch import Gaps, add_gaps
 from tokenswarm.live_tally import E2E, ITL, TOKENS, TPOT, TTFO, TTFT, Tally
 from tokenswarm.metrics import derive, itl_us
 from tokenswarm.record import Caution, HealthRecord, Outcome, RequestRecord
@@ -49,13 +49,14 @@ class Window:
         return first, bisect.bisect_left(chunk_us, round((self.end_s - sent_at) * 1e6))
 
 
-def add_to_window(tally: Tally, window: Window, record: RequestRecord) -> None:
-    """Book what of an ended request belongs to `window`."""
+def add_to_window(tally: Tally, window: Window, record: RequestRecord, gaps: Gaps | None) -> None:
+    """Book what of an ended request belongs to `window`; `gaps`: those between all its chunks."""
     first, behind = window.chunks(record.sent_at, record.chunk_us)
     if behind > first:
         _add_tokens(tally, record, first, behind)
         if record.outcome in (Outcome.OK, Outcome.CANCELLED):
-            gaps = itl_us(record.chunk_us[max(first, 1) - 1 : behind])
+            if behind - first < len(record.chunk_us):
+                gaps = Gaps.of(itl_us(record.chunk_us[max(first, 1) - 1 : behind]))
             add_gaps(tally.sketches[ITL], gaps)
     ended_at = record.sent_at + ended_us(record) / 1e6
     busy_s = window.overlap_s(record.sent_at, ended_at)
@@ -124,10 +125,10 @@ def open_in_window(window: Window, readings: Iterable["Reading"], at_s: float) -
     for reading in readings:
         if reading.exchange.sent_ns:
             busy_s += window.overlap_s(reading.exchange.sent_ns / 1e9, at_s)
-        marks = [] if reading.answer is None else reading.answer.chunk_marks
+        marks = () if reading.answer is None else reading.answer.marks
         first = bisect.bisect_left(marks, begin_ns)
         found += (len(marks) if end_ns is None else bisect.bisect_left(marks, end_ns)) - first
-        found += sum(begin_ns <= at and (end_ns is None or at < end_ns) for at, _ in reading.exchange.arrivals)
+        found += sum(begin_ns <= at and (end_ns is None or at < end_ns) for at in reading.exchange.unread_ns)
     return found, busy_s
 
 
@@ -144,11 +145,12 @@ class Windows:
         while len(self._windows) > MOST_OPEN:
             del self._windows[min(self._windows)]
 
-    def add(self, record: RequestRecord) -> None:
+    def add(self, record: RequestRecord, gaps: Gaps | None) -> None:
+        """A request that has ended; `gaps`: those between all its chunks."""
         began, ended = record.sent_at, record.sent_at + ended_us(record) / 1e6
         for window in self._windows.values():
             if ended >= window.begin_s and (window.end_s is None or began < window.end_s):
-                add_to_window(self._tally(window.step), window, record)
+                add_to_window(self._tally(window.step), window, record, gaps)
 
     def add_health(self, row: HealthRecord) -> None:
         for window in self._windows.values():

@@ -35,7 +35,6 @@ class EventParser:
     """An incremental parser: `feed` every read, `close` at the end. Memory is bounded by the limits."""
 
     __slots__ = (
-        "_between",
         "_data",
         "_first_line",
         "_limit",
@@ -45,6 +44,7 @@ class EventParser:
         "_skip_lf",
         "_stray",
         "_tail",
+        "between",
         "comments",
     )
 
@@ -57,7 +57,7 @@ class EventParser:
         self._name: str | None = None
         self._mark = 0
         self._first_line = True
-        self._between = False  # nothing of an event has come yet, and the first line is over
+        self.between = False  # nothing of an event has come yet, and the first line is over
         self._skip_lf = False  # the last read ended in CR: a LF that comes first now belongs to it
         self._stray = bytearray()
 
@@ -75,7 +75,7 @@ class EventParser:
         """The data of the event that `data` is, if it is just one, of one line, with nothing left over: nearly every
         read. Else None, and nothing has happened: `feed` it.
         """
-        if self._between and data[:6] == b"data: " and data[-2:] == b"\n\n":
+        if self.between and data[:6] == b"data: " and data[-2:] == b"\n\n":
             line = data[6:-2]
             if line and 10 not in line and 13 not in line and len(line) < self._limit:  # neither LF nor CR
                 return line
@@ -110,7 +110,7 @@ class EventParser:
             self._take_line(line, mark, events)
         self._tail += unfinished
         self._check(len(self._tail))
-        self._between = not (self._tail or self._data or self._skip_lf) and self._name is None
+        self.between = not (self._tail or self._data or self._skip_lf) and self._name is None
         return events
 
     def _take_line(self, line: bytes, mark: int, events: list[Event]) -> None:

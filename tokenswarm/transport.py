@@ -46,11 +46,8 @@ class _Stream(httpx2.SyncByteStream):
         assert exchange.progress is not None
         while True:
             exchange.progress.clear()
-            batch = exchange.arrivals[:]
-            exchange.arrivals.clear()
-            for _, data in batch:
-                yield data
-            if exchange.arrivals:
+            yield from exchange.take()[0]
+            if exchange.unread:
                 continue
             if exchange.end is not None:
                 break

@@ -9,7 +9,7 @@ from tokenswarm.errors import End
 from tokenswarm.pool import Pool
 
 TICK_S = 0.05
-UNREAD_ARRIVALS = 512  # fewer, of at most 64 KiB each, are within the limit
+UNREAD_READS = 512  # fewer, of at most 64 KiB each, are within the limit
 UNREAD_LIMIT_BYTES = 32 * 1024 * 1024  # of one answer: beyond, it is no answer of a language model
 
 
@@ -22,10 +22,7 @@ def overdue(reading: Reading, at_ns: int) -> tuple[End, str] | None:
     waited_s = (at_ns - exchange.sent_ns) / 1e9
     if reading.fault is not None:
         return End.TOO_LARGE, reading.fault
-    if (
-        len(exchange.arrivals) > UNREAD_ARRIVALS
-        and sum(len(data) for _, data in exchange.arrivals) > UNREAD_LIMIT_BYTES
-    ):
+    if len(exchange.unread) > UNREAD_READS and sum(map(len, exchange.unread)) > UNREAD_LIMIT_BYTES:
         return End.TOO_LARGE, f"more than {UNREAD_LIMIT_BYTES >> 20} MiB came faster than they could be read"
     if limits.total_s is not None and waited_s > limits.total_s:
         return End.TIMEOUT_TOTAL, f"the answer was not complete within {limits.total_s:g} s"
@@ -35,7 +32,7 @@ def overdue(reading: Reading, at_ns: int) -> tuple[End, str] | None:
         return None
     while reading.read_on(SLICE):
         pass
-    begun = reading.answer is not None and bool(reading.answer.chunk_marks)
+    begun = reading.answer is not None and bool(reading.answer.marks)
     if begun and stall_due:
         return End.TIMEOUT_STALL, f"nothing came for {limits.stall_s:g} s in mid answer"
     if not begun and first_due:

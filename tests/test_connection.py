@@ -1,0 +1,111 @@
+"""What a connection reads is what was sent, however a network cuts it and whoever frames it."""
+
+import itertools
+import socket
+import types
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenswarm.collector import EPOLLIN, Collector
+from tokenswarm.connection import CHUNK_HEADS, LARGEST_CHUNK_BYTES, Connection
+from tokenswarm.errors import End
+from tokenswarm.exchange import Exchange, Limits
+from tokenswarm.route import Connected, Route
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+LAST = b"0\r\n\r\n"
+LOWER, UPPER, EXTENDED, PADDED = b"%x\r\n", b"%X\r\n", b"%x;n=1\r\n", b"0%x\r\n"
+
+
+class Loose:
+    """A collector that watches nothing: the test says when there is something to read."""
+
+    unstamped_reads = 0
+
+    def register(self, *_: Any) -> None: ...
+    def unregister(self, *_: Any) -> None: ...
+    def look_again(self, *_: Any) -> None: ...
+
+
+def read(pieces: list[bytes]) -> Exchange:
+    """The exchange after each of `pieces` was a read of its own."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        connected = Connected(sock=ours, connect_us=1, tls_us=None, tls=None, incoming=None, outgoing=None)
+        connection = Connection(cast(Route, types.SimpleNamespace(shown="x")), connected, cast(Collector, Loose()))
+        exchange = Exchange(b"GET / HTTP/1.1\r\n\r\n", Limits())
+        connection.send(exchange)
+        for piece in filter(None, pieces):
+            theirs.send(piece)
+            connection.ready(EPOLLIN)
+        connection.close()
+    return exchange
+
+
+def framed(body: bytes, form: bytes = LOWER) -> bytes:
+    return form % len(body) + body + b"\r\n"
+
+
+def test_the_length_of_a_read_tells_how_a_chunk_begins() -> None:
+    for length, heads in CHUNK_HEADS.items():
+        assert all(len(head) + int(head, 16) + 2 == length for head in heads)
+    assert len(framed(b"")) not in CHUNK_HEADS  # the last chunk ends the answer
+
+
+def test_chunk_after_chunk() -> None:
+    bodies = [b"a", b"b" * 15, b"c" * 16, b"d" * 255, b"e" * 256, b"f" * LARGEST_CHUNK_BYTES]
+    exchange = read([HEAD, *map(framed, bodies), LAST])
+    assert (exchange.unread, exchange.end) == (bodies, End.COMPLETE)
+    assert len(exchange.unread_ns) == len(bodies)
+
+
+@pytest.mark.parametrize("looks", [b"1\r\nx\r\n", b"\r\n", b"0\r\n\r\n", b"3\r\nabc\r\n"])
+def test_a_body_that_looks_like_a_chunk_is_no_chunk(looks: bytes) -> None:
+    """Cut so that a read begins in mid chunk."""
+    whole = framed(looks)
+    for at in range(1, len(whole)):
+        exchange = read([HEAD, framed(b"first"), whole[:at], whole[at:], framed(b"last"), LAST])
+        assert b"".join(exchange.unread) == b"first" + looks + b"last"
+        assert exchange.end is End.COMPLETE
+
+
+def test_the_rest_of_a_size_is_no_size() -> None:
+    padded = framed(b"abc", PADDED)
+    exchange = read([HEAD, framed(b"first") + padded[:1], padded[1:], LAST])
+    assert (exchange.unread, exchange.end) == ([b"first", b"abc"], End.COMPLETE)
+
+
+def test_a_chunk_without_its_end_is_no_http() -> None:
+    exchange = read([HEAD, framed(b"first"), b"3\r\nabcde"])
+    assert (exchange.unread[0], exchange.end) == (b"first", End.NOT_HTTP)
+
+
+@given(
+    st.lists(
+        st.tuples(st.binary(min_size=1, max_size=300), st.sampled_from([LOWER, UPPER, EXTENDED, PADDED])), max_size=8
+    ),
+    st.lists(st.integers(0, 3000), max_size=12),
+    st.booleans(),
+    st.sampled_from([LAST, b"0\r\nx-sum: 1\r\n\r\n"]),
+)
+def test_any_cut_of_any_chunks(
+    chunks: list[tuple[bytes, bytes]], cuts: list[int], at_chunks: bool, last: bytes
+) -> None:
+    parts = [HEAD, *(framed(body, form) for body, form in chunks), last]
+    stream = b"".join(parts)
+    ends = [sum(map(len, parts[:count])) for count in range(1, len(parts))] if at_chunks else []
+    edges = sorted({0, *ends, *(cut for cut in cuts if cut < len(stream)), len(stream)})
+    exchange = read([stream[begin:end] for begin, end in itertools.pairwise(edges)])
+    assert b"".join(exchange.unread) == b"".join(body for body, _ in chunks)
+    assert exchange.end is End.COMPLETE
+
+
+def test_a_body_with_a_length_is_not_taken_apart() -> None:
+    body = framed(b"abc") + framed(b"def")
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+    exchange = read([head, framed(b"abc"), framed(b"def")])
+    assert (b"".join(exchange.unread), exchange.end) == (body, End.COMPLETE)

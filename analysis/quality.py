@@ -3,28 +3,18 @@
 import difflib
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
-
 from analysis import quality_metrics as of
 from analysis.gate_errors import NoEvidence
+from analysis.quality_checks import has_expectation, is_as_expected, is_empty, is_refusal, is_valid_json
 from analysis.summary import LENGTH_FINISH
 from tokenswarm.quality import QualityAnswer, QualityPrompt, answer_from
-from tokenswarm.record import Outcome
 from tokenswarm.runfolder import QUALITY
 
 MOST_WORDS = 2000  # compared of an answer: the comparison grows with the square
-_FENCE = re.compile(r"^\s*```[A-Za-z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
-_REFUSALS = re.compile(
-    r"^\W*(i'?m sorry|i am sorry|sorry,|i can'?t\b|i cannot|i am (?:not able|unable)|i'?m (?:not able|unable)|"
-    r"i won'?t\b|as an ai\b|i'?m just an ai|es tut mir leid|ich kann (?:das|dir|ihnen) nicht|抱歉|对不起|我无法|我不能)",
-    re.IGNORECASE,
-)
-
 Answers = dict[str, QualityAnswer]  # by the prompt's id
 
 
@@ -33,14 +23,16 @@ def read(folder: Path) -> Answers:
     path = folder / QUALITY
     if not path.is_file():
         return {}
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_bytes().split(b"\n")  # only these end a line: an answer may hold U+2028
+    if not lines[-1].strip():
+        lines.pop()
     return from_plain((_loads(line, f"{path}, line {n}") for n, line in enumerate(lines, 1)), str(path))
 
 
-def _loads(line: str, where: str) -> Any:
+def _loads(line: bytes, where: str) -> Any:
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NoEvidence(f"{where}: no JSON ({error}); make the run again.") from None
 
 
@@ -49,7 +41,10 @@ def from_plain(plain: Iterable[Any], where: str) -> Answers:
         answers = [answer_from(one) for one in plain]
     except (KeyError, TypeError, ValueError) as error:
         raise NoEvidence(f"{where}: an answer to a prompt was expected ({error!r}); make the run again.") from None
-    return {answer.prompt.id: answer for answer in answers}
+    found = {answer.prompt.id: answer for answer in answers}
+    if len(found) < len(answers):
+        raise NoEvidence(f"{where}: two answers to one prompt; make the run again.")
+    return found
 
 
 def prompts(answers: Answers) -> dict[str, QualityPrompt]:
@@ -66,7 +61,7 @@ def figures(answers: Answers, references: Sequence[Answers]) -> dict[str, float]
     if not n:
         return dict.fromkeys(of.QUALITY, math.nan)
     json_asked = [one for one in all_of if one.prompt.json or one.prompt.json_schema is not None]
-    expected = [one for one in all_of if _has_expectation(one.prompt)]
+    expected = [one for one in all_of if has_expectation(one.prompt)]
     own, theirs = _lengths(answers, references)
     return {
         of.EXACT.name: _mean(_best(one, references, _same) for one in all_of),
@@ -109,38 +104,3 @@ def similarity(left: str, right: str) -> float:
 def _lengths(answers: Answers, references: Sequence[Answers]) -> tuple[float, float]:
     own = sum(len(one.text) for one in answers.values())
     return own, _mean(sum(len(one.text) for one in run.values()) for run in references)
-
-
-def is_empty(answer: QualityAnswer) -> bool:
-    return answer.outcome is not Outcome.OK or not answer.text.strip()
-
-
-def is_refusal(answer: QualityAnswer) -> bool:
-    """Marked by the server, or in the words that models decline with."""
-    return answer.refusal or bool(_REFUSALS.match(answer.text))
-
-
-def is_valid_json(answer: QualityAnswer) -> bool:
-    """JSON, also inside a Markdown fence, and of the asked form."""
-    fenced = _FENCE.match(answer.text)
-    try:
-        value = json.loads(fenced[1] if fenced else answer.text)
-        if answer.prompt.json_schema is not None:
-            fastjsonschema.validate(answer.prompt.json_schema, value)
-    except (ValueError, fastjsonschema.JsonSchemaException):
-        return False
-    return True
-
-
-def _has_expectation(prompt: QualityPrompt) -> bool:
-    return prompt.exact is not None or prompt.regex is not None or prompt.json_schema is not None
-
-
-def is_as_expected(answer: QualityAnswer) -> bool:
-    prompt = answer.prompt
-    return (
-        answer.outcome is Outcome.OK
-        and (prompt.exact is None or answer.text.strip() == prompt.exact.strip())
-        and (prompt.regex is None or re.search(prompt.regex, answer.text, re.DOTALL) is not None)
-        and (prompt.json_schema is None or is_valid_json(answer))
-    )

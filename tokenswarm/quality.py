@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenswarm.quality_schema import SchemaError, checker
 from tokenswarm.record import ErrorClass, Outcome
 from tokenswarm.usage_error import UsageError
 
@@ -55,7 +56,7 @@ _FIELDS = {"id", "prompt", "messages", "max_tokens", "exact", "regex", "json", "
 def read_prompts(path: Path) -> list[QualityPrompt]:
     """The set in `path`. Raises UsageError naming the line that is wrong."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # not splitlines: a text may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise UsageError(f"--quality: {path} cannot be read: {why}") from None
@@ -74,7 +75,7 @@ def prompt_from(line: str, where: str) -> QualityPrompt:
     """The prompt that one line says. Raises UsageError."""
     try:
         given = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--quality: {where} is no JSON ({error})") from None
     if not isinstance(given, dict):
         raise UsageError(f'--quality: {where}: an object like {{"id": "a", "prompt": "…"}} was expected')
@@ -89,11 +90,7 @@ def prompt_from(line: str, where: str) -> QualityPrompt:
     limit = given.get("max_tokens", MAX_TOKENS)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise UsageError(f"--quality: {where}: max_tokens must be a whole number of 1 or more, not {limit!r}")
-    if given.get("regex"):
-        try:
-            re.compile(given["regex"])
-        except re.error as error:
-            raise UsageError(f"--quality: {where}: the regex cannot be read ({error})") from None
+    _check_expectations(given, where)
     return QualityPrompt(
         id=given["id"],
         messages=_messages(given, where),
@@ -103,6 +100,19 @@ def prompt_from(line: str, where: str) -> QualityPrompt:
         json=bool(given.get("json")) or given.get("json_schema") is not None,
         json_schema=given.get("json_schema"),
     )
+
+
+def _check_expectations(given: Mapping[str, Any], where: str) -> None:
+    try:
+        re.compile(given.get("regex") or "")
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"--quality: {where}: the regex cannot be read ({error})") from None
+    if given.get("json_schema") is None:
+        return
+    try:
+        checker(given["json_schema"])
+    except SchemaError as error:
+        raise UsageError(f"--quality: {where}: the json_schema cannot be read ({error})") from None
 
 
 def _called(kind: type) -> str:

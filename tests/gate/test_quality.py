@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis import gate, quality
+from analysis import gate, quality, quality_checks
 from analysis import quality_metrics as of
 from analysis.gate import Exit
 from analysis.gate_command import quality_budgets
 from analysis.gate_errors import NoEvidence
+from analysis.quality_checks import is_refusal, is_valid_json
 from analysis.verdicts import Verdict
 from tests.gate.kept_on_paper import answer, answers, asked, baseline, run
 from tokenswarm.quality import BUILT_IN, answer_from, prompts_of, read_prompts, to_line
@@ -42,6 +43,12 @@ def test_the_set_that_comes_along() -> None:
         ('{"id": "a", "prompt": "x", "max_tokens": 0}', "max_tokens must be"),
         ('{"id": "a", "prompt": "x", "max_tokens": true}', "max_tokens must be"),
         ('{"id": "a", "prompt": "x", "json_schema": "x"}', "json_schema must be an object"),
+        ('{"id": "a", "prompt": "x", "json_schema": {"type": "nope"}}', "the json_schema cannot be read (Unknown type"),
+        ('{"id": "a", "prompt": "x", "json_schema": {"pattern": "("}}', "the json_schema cannot be read"),
+        ('{"id": "a", "prompt": "x", "json_schema": {"properties": 3}}', "the json_schema cannot be read"),
+        ('{"id": "a", "prompt": "x", "json_schema": {"$ref": "#/none"}}', "the json_schema cannot be read"),
+        ('{"id": "a", "prompt": "x", "json_schema": {"$ref": "http://127.0.0.1:1/a"}}', "elsewhere"),
+        ("[" * 100_000, "line 2 is no JSON"),
         ('{"id": "first", "prompt": "x"}', "stands there twice"),
     ],
 )
@@ -84,11 +91,56 @@ def test_an_answer_is_one_line_and_comes_back(tmp_path: Path) -> None:
         ("[]", False),
         ('{"name": "An', False),
         ('Here it is: {"name": "Anna"}', False),
+        ("```" + '{"name": "Anna"}' + "```", False),
+        ('{"name": "Anna", "age": NaN}', False),  # Python reads it, the standard does not
+        ("[" * 100_000, False),
+        ("```\n" + "\n" * 100_000, False),
         ("", False),
     ],
 )
 def test_json_of_the_asked_form(text: str, valid: bool) -> None:
-    assert quality.is_valid_json(answer("a", text, json_schema=PERSON)) is valid
+    assert is_valid_json(answer("a", text, json_schema=PERSON)) is valid
+
+
+def test_a_set_from_an_editor_on_windows_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": "a", "prompt": "x"}\r\n\r\n{"id": "b", "prompt": "y"}\r\n')
+    assert [prompt.id for prompt in read_prompts(path)] == ["a", "b"]
+
+
+SEPARATORS = "one\u2028two\x85three\x1cfour\u2029five"  # ends of lines to str.splitlines, not to JSON
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps({"id": "a", "prompt": SEPARATORS}, ensure_ascii=False) + "\n", encoding="utf-8")
+    (prompt,) = read_prompts(path)
+    given = answer("a", SEPARATORS, exact=SEPARATORS)
+    assert prompt.messages[0]["content"] == SEPARATORS
+    (tmp_path / QUALITY).write_text(to_line(given), encoding="utf-8")
+    assert quality.read(tmp_path) == {"a": given}
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\n", b"[]\n", b"3\n", b"\n\n", b'{"prompt": 3}\n', b"[" * 100_000])
+def test_damaged_answers_are_no_evidence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / QUALITY).write_bytes(to_line(answer("a", "x")).encode() + content)
+    with pytest.raises(NoEvidence, match=r"make the run again"):
+        quality.read(tmp_path)
+
+
+def test_two_answers_to_one_prompt_are_no_evidence(tmp_path: Path) -> None:
+    (tmp_path / QUALITY).write_text(to_line(answer("a", "x")) + to_line(answer("a", "y")))
+    with pytest.raises(NoEvidence, match="two answers to one prompt"):
+        quality.read(tmp_path)
+
+
+@pytest.mark.parametrize("how", [{"regex": "^(a+)+$"}, {"json_schema": {"type": "string", "pattern": "^(a+)+$"}}])
+def test_a_pattern_that_never_ends_is_no_evidence(monkeypatch: pytest.MonkeyPatch, how: dict[str, object]) -> None:
+    monkeypatch.setattr(quality_checks, "PATTERN_LIMIT_S", 0.2)
+    hostile = "a" * 60 + "!"
+    given = answers(answer("trap", hostile if "regex" in how else json.dumps(hostile), **how))
+    with pytest.raises(NoEvidence, match="'trap' did not decide"):
+        held(given, given)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +153,8 @@ def test_json_of_the_asked_form(text: str, valid: bool) -> None:
     ],
 )
 def test_refusals(text: str, declines: bool) -> None:
-    assert quality.is_refusal(answer("a", text)) is declines
-    assert quality.is_refusal(answer("a", text, refusal=True))
+    assert is_refusal(answer("a", text)) is declines
+    assert is_refusal(answer("a", text, refusal=True))
 
 
 def test_figures_on_paper() -> None:

@@ -1,5 +1,8 @@
 """What to know about one answer before its numbers are believed: the row's `warnings`. They make no failure of it."""
 
+import operator
+from collections.abc import Sequence
+
 from tokenswarm.chat_stream import Answer
 from tokenswarm.record import Caution
 
@@ -44,9 +47,9 @@ def cautions(
         Caution.USAGE_MISSING: ended and tokens is None,
         Caution.DONE_MISSING: ended and answer.streamed and not answer.done_seen,
         Caution.FINISH_REASON_MISSING: ended and answer.finish_reason is None,
-        Caution.MULTI_TOKEN_CHUNKS: not hidden and _multi_token(len(answer.chunk_marks), tokens),
+        Caution.MULTI_TOKEN_CHUNKS: not hidden and _multi_token(len(answer.marks), tokens),
         Caution.SINGLE_CHUNK_RESPONSE: _single_chunk(answer, tokens),
-        Caution.BUFFERING_SUSPECTED: _buffered(answer.chunk_marks, sent_mark),
+        Caution.BUFFERING_SUSPECTED: _buffered(answer.marks, sent_mark),
         Caution.REPLACEMENT_CHARS: answer.replacement_chars > 0,
         Caution.MALFORMED_EVENT: answer.malformed_events > 0,
         Caution.CUMULATIVE_CHUNK: answer.cumulative,
@@ -56,7 +59,7 @@ def cautions(
         Caution.COMPRESSED_STREAM: answer.compressed and answer.streamed,
         Caution.NOT_STREAMED: not answer.streamed,
     }
-    return tuple(caution for caution in Caution if found[caution])
+    return tuple(caution for caution, holds in found.items() if holds)
 
 
 def _multi_token(chunks: int, tokens: int | None) -> bool:
@@ -66,20 +69,23 @@ def _multi_token(chunks: int, tokens: int | None) -> bool:
 
 
 def _single_chunk(answer: Answer, tokens: int | None) -> bool:
-    if len(answer.chunk_marks) != 1:
+    if len(answer.marks) != 1:
         return False
     if tokens is not None:
         return tokens >= SINGLE_CHUNK_TOKENS
     return answer.output_bytes > SINGLE_CHUNK_CHARS
 
 
-def _buffered(marks: list[int], sent_mark: int) -> bool:
+def _buffered(marks: Sequence[int], sent_mark: int) -> bool:
     """Whether output was held back on its way: many chunks in one instant, not one after the other."""
     if len(marks) < BUFFERED_GROUP:
         return False
     spread, waited = marks[-1] - marks[0], marks[0] - sent_mark
     if spread <= SAME_INSTANT_NS * (len(marks) - 1):
         return waited > spread
+    near = sum(map(SAME_INSTANT_NS.__ge__, map(operator.sub, marks[1:], marks)))
+    if 2 * near < BUFFERED_SHARE * len(marks):  # a group of n has n - 1, more than half as many
+        return False
     group, in_groups = 1, 0
     for earlier, later in zip(marks, [*marks[1:], marks[-1] + SAME_INSTANT_NS + 1], strict=True):
         if later - earlier <= SAME_INSTANT_NS:
@@ -93,11 +99,11 @@ def _buffered(marks: list[int], sent_mark: int) -> bool:
 
 def _hidden_reasoning(answer: Answer, tokens: int | None) -> bool:
     """Whether the server counts tokens that it never streamed."""
-    if not answer.streamed or not answer.chunk_marks or tokens is None:
+    if not answer.streamed or not answer.marks or tokens is None:
         return False
     reasoning = (answer.usage.reasoning_tokens if answer.usage else None) or 0
     if reasoning and not answer.reasoning_bytes:
-        inline = "</think" in answer.text or len(answer.chunk_marks) > tokens - reasoning / 2
+        inline = "</think" in answer.text or len(answer.marks) > tokens - reasoning / 2
         return not inline  # the reasoning was part of the content, or streamed in a field of another name
     if answer.tool_arguments:
         return False  # the syntax around a tool call is counted and not sent

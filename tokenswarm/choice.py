@@ -135,6 +135,8 @@ class Pieces:
         if not self.folded and _grow(texts) and len(set(texts)) >= MANY_CHUNKS:
             self.content = [texts[-1]]
             return True
+        if len(texts[-1]) < len(texts) - 1:  # shorter than all before it, of which none is empty
+            return False
         before = "".join(texts[:-1])
         differed = self.folded or len(set(texts[:-1])) > 1
         if texts[-1] == before and len(before.strip()) >= REPEATED_TEXT_CHARS and differed:

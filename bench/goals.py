@@ -15,6 +15,7 @@ REACHED_SHARE = 0.98  # of the tokens/s asked for: a missed tick of the emitter 
 FAST_CORES = 0.9  # with more of its core used, the client may be what limits the stream
 FLAT_GROWTH = 0.03  # of the resident memory, from the second third to the last
 UNPARSED_S = 2.0  # what may wait to be parsed while streams are open
+HELD_BYTES = 100.0  # of an open answer, for each of its tokens: 1 GB for 500 answers of 20,000
 
 Results = Mapping[str, Mapping[str, Any]]  # name of a pass → what its client measured; only those that were made
 
@@ -216,6 +217,7 @@ def _memory(results: Results) -> list[Line]:
         return [
             Line(section, "resident: warm → end", "", flat, Verdict.NOT_MEASURED),
             Line(section, "most unparsed of open streams", "", bounded, Verdict.NOT_MEASURED),
+            _held(results, section),
         ]
     memory = judge_memory(ours["memory"])
     unparsed_s = memory.unparsed_most / (200 * RATE)
@@ -225,7 +227,19 @@ def _memory(results: Results) -> list[Line]:
         Line(
             section, "most unparsed of open streams", f"{unparsed_s:.2f} s", bounded, _judged(unparsed_s <= UNPARSED_S)
         ),
+        _held(results, section),
     ]
+
+
+def _held(results: Results, section: str) -> Line:
+    """What long answers hold while they are open."""
+    ours = results.get(_name(Client.OURS, Kind.LONG, 200))
+    what, goal = "held of an open answer", f"≤ {HELD_BYTES:g} B a token"
+    if ours is None:
+        return Line(section, what, "", goal, Verdict.NOT_MEASURED)
+    resident = [resident for _, resident, _ in ours["memory"]]
+    held_bytes = (max(resident) - resident[0]) / ours["tokens"]
+    return Line(section, what, f"{held_bytes:.0f} B a token", goal, _judged(held_bytes <= HELD_BYTES))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class Kind(enum.StrEnum):
     FAST_ERRORS = "fast-errors"  # one stream at FAST_RATE
     FAST_COST = "fast-cost"
     MEMORY = "memory"
+    LONG = "long"  # memory of answers that stay open
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def passes(quick: bool) -> list[Pass]:
         Pass(ours, Kind.FAST_COST, 1, *fast),
         Pass(c, Kind.FAST_ERRORS, 1, *fast),
         Pass(ours, Kind.MEMORY, 200, *((120, 3) if quick else (400, 5))),
+        Pass(ours, Kind.LONG, 200, 400 if quick else 1500, 1),
     ]
     if not quick:
         return chosen
@@ -127,7 +129,7 @@ def _command(one: Pass, running: Emitter, programs: Programs) -> list[str]:
         one.tokens,
         one.rounds,
         keep_text=one.kind in (Kind.ERRORS, Kind.FAST_ERRORS),
-        watch_memory=one.kind is Kind.MEMORY,
+        watch_memory=one.kind in (Kind.MEMORY, Kind.LONG),
     )
     if one.client is Client.C:
         port = running.url.rsplit(":", 1)[1].split("/")[0]

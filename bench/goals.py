@@ -233,7 +233,7 @@ def _memory(results: Results) -> list[Line]:
 
 def _held(results: Results, section: str) -> Line:
     """What long answers hold while they are open."""
-    ours = results.get(_name(Client.OURS, Kind.LONG, 200))
+    ours = results.get(_name(Client.OURS, Kind.LONG, 20))
     what, goal = "held of an open answer", f"≤ {HELD_BYTES:g} B a token"
     if ours is None:
         return Line(section, what, "", goal, Verdict.NOT_MEASURED)

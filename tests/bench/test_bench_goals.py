@@ -85,7 +85,7 @@ def good() -> dict[str, dict[str, Any]]:
     results["ours-fast-cost-1"] = {"cpu_cores": 0.9, "tokens_per_s": 13_900.0}
     results["c-fast-errors-1"] = ours
     results["ours-memory-200"] = {"memory": [(float(second), 100_000_000, 40_000) for second in range(10)]}
-    results["ours-long-200"] = {"tokens": 10, "memory": [(0.0, 5_000, 0), (1.0, 6_000, 0), (2.0, 5_500, 0)]}
+    results["ours-long-20"] = {"tokens": 10, "memory": [(0.0, 5_000, 0), (1.0, 6_000, 0), (2.0, 5_500, 0)]}
     return results
 
 
@@ -115,7 +115,7 @@ def test_what_is_just_reached_passes() -> None:
         ("ours-fast-cost-1", {"cpu_cores": 0.91}),
         ("ours-memory-200", {"memory": [(float(second), 100 + 2 * second, 0) for second in range(10)]}),
         ("ours-memory-200", {"memory": [(float(second), 100, 40_001) for second in range(10)]}),
-        ("ours-long-200", {"tokens": 9}),
+        ("ours-long-20", {"tokens": 9}),
     ],
 )
 def test_what_is_not_reached_is_short_of_it(name: str, change: dict[str, Any]) -> None:
@@ -175,4 +175,4 @@ def test_quick_passes_are_the_same_goals_with_fewer_samples() -> None:
     assert [[line for line in shown if line.verdict] for shown in verdicts] == [judged(good())] * 2
     assert set(quick) <= set(full)
     assert sum(one.expected_s for one in passes(True)) < 30
-    assert sum(one.expected_s for one in passes(False)) < 200
+    assert sum(one.expected_s for one in passes(False)) < 210

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis import bokeh_json, figure
 from analysis.report_curves import Plot
 from analysis.report_theme import dark, step_colors
 from analysis.report_words import definitions
@@ -37,7 +38,7 @@ def scripts(plots: Sequence[Plot]) -> Scripts:
         return Scripts()
     documents, places = _documents(plots)
     ours = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    return Scripts(_library(), ours, _json(documents), _json(places))
+    return Scripts(bokeh_json.script(), ours, _json(documents), _json(places))
 
 
 def render(template: str, drawn: Scripts, colors: int, context: Mapping[str, Any]) -> str:
@@ -69,24 +70,12 @@ def render(template: str, drawn: Scripts, colors: int, context: Mapping[str, Any
     )
 
 
-def _library() -> str:
-    """Bokeh's own script, without the parts for widgets, tables and formulas."""
-    from bokeh.resources import Resources
-
-    return "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw)
-
-
 def _documents(plots: Sequence[Plot]) -> tuple[Any, list[Any]]:
     """Bokeh's JSON of all plots in one document, and which plot belongs into which element."""
-    from bokeh.document import Document
-
-    document = Document()
-    with document.models.freeze():  # else Bokeh walks over all of them anew for each
-        for plot in plots:
-            plot.figure.name = f"plot-{plot.key}"
-            document.add_root(plot.figure)
-    roots = {plot.figure.id: plot.figure.name for plot in plots}
-    return {"plots": document.to_json(deferred=False)}, [{"docid": "plots", "roots": roots, "root_ids": list(roots)}]
+    roots = [figure.whole(plot.figure, f"plot-{plot.key}") for plot in plots]
+    made, ids = bokeh_json.document(roots)
+    places = {name: f"plot-{plot.key}" for name, plot in zip(ids, plots, strict=True)}
+    return {"plots": made}, [{"docid": "plots", "roots": places, "root_ids": ids}]
 
 
 def _json(value: Any) -> str:

@@ -4,21 +4,21 @@ A withheld value is no point; an invalid step's point is hollow, joined by dots 
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis import names, report_theme
+from analysis.bokeh_json import field, model, source, value
+from analysis.figure import TEXT, Figure, straight
+from analysis.glyphs import area, bar, joined, point
 from analysis.health import Verdict
 from analysis.panels import LINES, SLOW_LINES, TOTAL, is_log_load, runs_of_valid, with_load
 from analysis.report_facts import people
-from analysis.report_theme import BAD, INK, PAPER, hover, mark
+from analysis.report_theme import BAD, INK, hover, mark
 from analysis.scale import Scale
 from tokenswarm.metrics import METRICS
-
-if TYPE_CHECKING:
-    from bokeh.plotting import figure as Figure
 
 FAR = 1.6  # times the largest value: an interval that reaches beyond would flatten every line
 SHAPES = {"p50": "circle", "p95": "square", "p99": "triangle"}
@@ -32,7 +32,7 @@ class Plot:
     title: str
     unit: str
     metric: str | None
-    figure: "Figure"
+    figure: Figure
     note: str = ""
 
 
@@ -95,7 +95,7 @@ def _rate(drawn: pd.DataFrame, metric: str, color: str, scale: Scale | None = No
     return Plot(metric, METRICS[metric].label, scale.unit, metric, made)
 
 
-def _frame(drawn: pd.DataFrame, values: np.ndarray, tops: np.ndarray, is_linear: bool = False) -> "Figure":
+def _frame(drawn: pd.DataFrame, values: np.ndarray, tops: np.ndarray, is_linear: bool = False) -> Figure:
     """`tops`: upper ends of the intervals; those far above every value may leave the frame."""
     load = drawn[names.OBSERVED_CONCURRENCY].to_numpy()
     y_log = not is_linear and report_theme.is_wide(values)
@@ -107,7 +107,7 @@ def _frame(drawn: pd.DataFrame, values: np.ndarray, tops: np.ndarray, is_linear:
 
 
 def line(
-    made: "Figure",
+    made: Figure,
     drawn: pd.DataFrame,
     values: pd.Series,
     low: pd.Series | None,
@@ -119,8 +119,6 @@ def line(
     name: str = "",
 ) -> None:
     """One line with its band and points; `tag` is what the page's legend switches, `name` the run in a comparison."""
-    from bokeh.models import Line, Scatter, Segment, VArea
-
     load, valid = drawn[names.OBSERVED_CONCURRENCY], (drawn[names.VERDICT] != Verdict.INVALID).to_numpy()
     has_band = low is not None and high is not None
     columns: dict[str, Any] = {
@@ -145,19 +143,16 @@ def line(
     known = table[np.isfinite(table.y)]
     if has_band:
         band = known[np.isfinite(known.low) & np.isfinite(known.high)][["x", "low", "high"]]
-        area = VArea(x="x", y1="low", y2="high", fill_color=color, fill_alpha=0.16)
-        mark(made, area, band, tag)
-        bar = Segment(x0="x", y0="low", x1="x", y1="high", line_color=color, line_alpha=0.5, line_width=2.5)
-        mark(made, bar, band, tag)
-    mark(made, Line(x="x", y="y", line_color=color, line_dash=[1, 4], line_width=1.4), known[["x", "y"]], tag)
+        mark(made, area("low", "high", color, 0.16), band, tag)
+        mark(made, bar(("x", "low"), ("x", "high"), color), band, tag)
+    mark(made, joined(color, 1.4, line_dash=[1, 4]), known[["x", "y"]], tag)
     for run in runs_of_valid(valid):
-        mark(made, Line(x="x", y="y", line_color=color, line_width=2.2), table.iloc[run][["x", "y"]], tag)
+        mark(made, joined(color, 2.2), table.iloc[run][["x", "y"]], tag)
     points = []
     for is_filled in (True, False):
         part = known[valid[known.index] == is_filled]
         if len(part):
-            fill = color if is_filled else PAPER
-            shape = Scatter(marker=SHAPES.get(tag, "circle"), size=8, line_color=color, line_width=1.8, fill_color=fill)
+            shape = point(color, is_filled, 8, 1.8, SHAPES.get(tag, "circle"))
             points.append(mark(made, shape, part[["x", "y", "says"]], tag, "overlay"))
     hover(made, points, "@says")
 
@@ -173,10 +168,6 @@ def _says(label: str, name: str, row: tuple[Any, ...], scale: Scale, has_band: b
 
 def frontier(summary: pd.DataFrame) -> Plot | None:
     """System tokens/s over what one user sees, a point a step: what is bought with concurrency, and what it costs."""
-    from bokeh.core.properties import value
-    from bokeh.models import ColumnDataSource, Line, Range1d, Scatter, Segment
-    from bokeh.models.annotations.labels import LabelSet
-
     drawn = with_load(summary)
     column = names.stat(names.USER_TOKENS_PER_S, "p50")
     known = drawn[drawn[column].notna() & drawn[names.OUTPUT_TOKENS_PER_S].notna()] if len(drawn) else drawn
@@ -184,37 +175,36 @@ def frontier(summary: pd.DataFrame) -> Plot | None:
         return None
     x, y = known[column].to_numpy(), known[names.OUTPUT_TOKENS_PER_S].to_numpy()
     made = report_theme.base(height=340)
-    made.x_range = Range1d(start=0, end=float(x.max() * 1.32))  # room for a name
+    made.x.range = straight(0, float(x.max() * 1.32))  # room for a name
     report_theme.value_range(made, y, False, float(y.max() * 1.18))
-    made.xaxis.axis_label = "tokens/s that one user sees (p50)"
-    made.yaxis[0].axis_label = "tokens/s of the system"
+    made.x.label = "tokens/s that one user sees (p50)"
+    made.y.label = "tokens/s of the system"
     whole = {"x": x, "y": y}
-    mark(made, Line(line_color=TOTAL, line_dash=[1, 4], line_width=1.4), whole)
+    mark(made, joined(TOTAL, 1.4, line_dash=[1, 4]), whole)
     valid = (known[names.VERDICT] != Verdict.INVALID).to_numpy()
     for run in runs_of_valid(valid):
-        mark(made, Line(line_color=TOTAL, line_width=2.2), {"x": x[run], "y": y[run]})
+        mark(made, joined(TOTAL, 2.2), {"x": x[run], "y": y[run]})
     low, high = (known[names.stat(names.USER_TOKENS_PER_S, "p50", bound)] for bound in (names.LOW, names.HIGH))
-    bar = Segment(x0="low", y0="y", x1="high", y1="y", line_color=TOTAL, line_alpha=0.5, line_width=2.5)
-    mark(made, bar, {"low": low, "high": high, "y": y})
+    mark(made, bar(("low", "y"), ("high", "y"), TOTAL), {"low": low, "high": high, "y": y})
     users = [people(count) for count in known[names.TARGET_USERS]]
     points = []
     for is_filled in (True, False):
         rows = np.flatnonzero(valid == is_filled)
-        shape = Scatter(size=10, line_color=TOTAL, line_width=2, fill_color=TOTAL if is_filled else PAPER)
         data = {"x": x[rows], "y": y[rows], "users": [users[row] for row in rows]}
-        points.append(mark(made, shape, data, level="overlay"))
+        points.append(mark(made, point(TOTAL, is_filled, 10, 2), data, level="overlay"))
     hover(made, points, "@users: @y{0,0.[0]} tokens/s together, @x{0,0.[0]} tokens/s each")
-    made.add_layout(
-        LabelSet(
-            x="x",
-            y="y",
-            text="users",
-            source=ColumnDataSource({"x": x.tolist(), "y": y.tolist(), "users": _apart(x, y, users)}),
-            x_offset=10,
-            y_offset=5,
-            text_color=INK,
-            text_font=value(report_theme.FONT),
-            text_font_size="12px",
+    labels = {"x": x.tolist(), "y": y.tolist(), "users": _apart(x, y, users)}
+    made.annotations.append(
+        model(
+            "LabelSet",
+            x=field("x"),
+            y=field("y"),
+            text=field("users"),
+            source=source(labels),
+            x_offset=value(10),
+            y_offset=value(5),
+            text_color=value(INK),
+            **{name: value(constant) for name, constant in TEXT.items()},
         )
     )
     return Plot("frontier", "System against user", "tokens/s", names.USER_TOKENS_PER_S, made)

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 
 from analysis import names, report_series, report_theme
+from analysis.bokeh_json import field, model
 from analysis.chunks import Chunks
+from analysis.glyphs import area, dots, joined
 from analysis.report_curves import Plot
 from analysis.report_facts import people
 from analysis.report_theme import hover, mark
@@ -36,8 +38,6 @@ def _users(steps: pd.DataFrame, index: int) -> str:
 
 
 def _ecdf(parts: list[pd.DataFrame], metric: str, steps: pd.DataFrame, colors: list[str]) -> Plot | None:
-    from bokeh.models import Step
-
     values = np.concatenate([part.value_s for part in parts]) if parts else np.empty(0)
     if len(values) < 2:
         return None
@@ -45,20 +45,18 @@ def _ecdf(parts: list[pd.DataFrame], metric: str, steps: pd.DataFrame, colors: l
     x_log = report_theme.is_wide(values)
     made = report_theme.base(x_log=x_log)
     report_theme.value_range(made, np.array([100.0]), False, 104.0)
-    made.xaxis[0].axis_label = f"{METRICS[metric].label}, {scale.unit}"
+    made.x.label = f"{METRICS[metric].label}, {scale.unit}"
     for index, part in enumerate(parts):
         if not len(part):
             continue
         data = {"x": part.value_s * scale.factor, "y": part.share * 100}
-        shape = Step(x="x", y="y", mode="after", line_color=colors[index], line_width=2)
+        shape = model("Step", x=field("x"), y=field("y"), mode="after", line_color=colors[index], line_width=2)
         drawn = mark(made, shape, data, tag(index))
         hover(made, [drawn], f"{_users(steps, index)}: @y{{0.[0]}} % within @x{{0,0.[0]}} {scale.unit}")
     return Plot(f"ecdf-{metric}", METRICS[metric].label, "% of requests within", metric, made)
 
 
 def _over_answer(parts: list[pd.DataFrame], steps: pd.DataFrame, colors: list[str]) -> Plot | None:
-    from bokeh.models import Line, VArea
-
     spans = [part[["low_s", "p50_s", "high_s"]].to_numpy().ravel() for part in parts]
     values = np.concatenate(spans) if spans else np.empty(0)
     if not len(values):
@@ -67,16 +65,16 @@ def _over_answer(parts: list[pd.DataFrame], steps: pd.DataFrame, colors: list[st
     y_log = report_theme.is_wide(values)
     made = report_theme.base(y_log=y_log)
     report_theme.value_range(made, values * scale.factor, y_log)
-    made.xaxis[0].axis_label = "position in the answer, chunks"
+    made.x.label = "position in the answer, chunks"
     for index, part in enumerate(parts):
         if not len(part):
             continue
-        data = {name: part[f"{name}_s"] * scale.factor for name in ("low", "p50", "high")} | {"x": part.position}
-        band = VArea(x="x", y1="low", y2="high", fill_color=colors[index], fill_alpha=0.13)
-        mark(made, band, data, tag(index))
-        drawn = mark(made, Line(x="x", y="p50", line_color=colors[index], line_width=2), data, tag(index))
+        low, y, high = (part[f"{name}_s"] * scale.factor for name in ("low", "p50", "high"))
+        data = {"x": part.position, "low": low, "y": y, "high": high}
+        mark(made, area("low", "high", colors[index], 0.13), data, tag(index))
+        drawn = mark(made, joined(colors[index], 2), data, tag(index))
         between = "[@low{0,0.[00]} to @high{0,0.[00]}]"
-        hover(made, [drawn], f"{_users(steps, index)}: @p50{{0,0.[00]}} {scale.unit} {between} at chunk @x{{0}}")
+        hover(made, [drawn], f"{_users(steps, index)}: @y{{0,0.[00]}} {scale.unit} {between} at chunk @x{{0}}")
     note = (
         "Median gap before each chunk; the band is the middle half of the gaps, no interval of the median. "
         "A rising line: decoding slows as the context grows."
@@ -85,8 +83,6 @@ def _over_answer(parts: list[pd.DataFrame], steps: pd.DataFrame, colors: list[st
 
 
 def _over_prompt(parts: list[pd.DataFrame], every: int, steps: pd.DataFrame, colors: list[str]) -> Plot | None:
-    from bokeh.models import Scatter
-
     whole = pd.concat(parts) if parts else pd.DataFrame({"prompt_tokens": [], "ttft_s": []})
     if whole.prompt_tokens.nunique() < 2:
         return None
@@ -95,12 +91,13 @@ def _over_prompt(parts: list[pd.DataFrame], every: int, steps: pd.DataFrame, col
     y_log = report_theme.is_wide(values)
     made = report_theme.base(x_log=report_theme.is_wide(lengths), y_log=y_log)
     report_theme.value_range(made, values * scale.factor, y_log)
-    made.xaxis[0].axis_label = "prompt tokens"
+    made.x.label = "prompt tokens"
     for index, part in enumerate(parts):
         if not len(part):
             continue
-        shape = Scatter(x="x", y="y", size=5, fill_color=colors[index], fill_alpha=0.6, line_color=None)
-        dots = mark(made, shape, {"x": part.prompt_tokens, "y": part.ttft_s * scale.factor}, tag(index))
-        hover(made, [dots], f"{_users(steps, index)}: @y{{0,0.[0]}} {scale.unit} for @x{{0,0}} prompt tokens")
+        drawn = mark(
+            made, dots(5, colors[index], 0.6), {"x": part.prompt_tokens, "y": part.ttft_s * scale.factor}, tag(index)
+        )
+        hover(made, [drawn], f"{_users(steps, index)}: @y{{0,0.[0]}} {scale.unit} for @x{{0,0}} prompt tokens")
     note = "A dot is a request of a steady window" + (f"; every {every}th is drawn." if every > 1 else ".")
     return Plot("ttft-prompt", f"{METRICS[names.TTFT].label} over the prompt", scale.unit, names.TTFT, made, note)

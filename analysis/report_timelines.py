@@ -1,12 +1,13 @@
 """Interactive plots over the time of the run, one axis for all of them: zooming one zooms all. Steps are marked."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 
 from analysis import names, report_theme
+from analysis.bokeh_json import field, model
 from analysis.cells import MICRO
+from analysis.figure import TEXT, Figure, straight
+from analysis.glyphs import constants, dots, joined
 from analysis.panels import LINES, TOTAL
 from analysis.report_curves import Plot
 from analysis.report_facts import people
@@ -15,9 +16,6 @@ from analysis.report_theme import BAD, INK, MUTED, STOPPED
 from analysis.scale import Scale
 from tokenswarm.metrics import METRICS
 
-if TYPE_CHECKING:
-    from bokeh.plotting import figure as Figure
-
 HEIGHT = 210
 HEADROOM = 1.22  # above the data, for the steps' names
 NAMED_STEPS = 6  # with more, the word "users" has no room
@@ -25,8 +23,6 @@ NAMED_STEPS = 6  # with more, the word "users" has no room
 
 def timelines(found: Timeline, requests: pd.DataFrame, steps: pd.DataFrame) -> list[Plot]:
     """TTFT of each request, tokens/s, requests in flight, errors; steady windows shaded."""
-    from bokeh.models import Range1d
-
     if not len(requests):
         return []
     start_us = zero_us(requests, steps)
@@ -44,10 +40,10 @@ def timelines(found: Timeline, requests: pd.DataFrame, steps: pd.DataFrame) -> l
     _line(made, bins, "in_flight", LINES["p50"])
     plots.append(Plot("time-flight", "Requests in flight", f"mean {per}", names.OBSERVED_CONCURRENCY, made))
     plots.append(_errors(found, marks, per))
-    shared = Range1d(start=0, end=max(len(bins) * found.bin_s, *(end for _, end, _ in marks), 1))
+    shared = straight(0, max(len(bins) * found.bin_s, *(end for _, end, _ in marks), 1))
     for plot in plots:
-        plot.figure.x_range = shared
-        plot.figure.xaxis[0].axis_label = "seconds since the first step began"
+        plot.figure.x.range = shared
+        plot.figure.x.label = "seconds since the first step began"
     return plots
 
 
@@ -65,10 +61,7 @@ def _name(users: float, steps: int) -> str:
     return people(int(users)) if steps <= NAMED_STEPS else f"{users:,.0f}"
 
 
-def _frame(marks: list[tuple[float, float, str]], values: np.ndarray, y_log: bool = False) -> "Figure":
-    from bokeh.models.annotations.geometry import BoxAnnotation
-    from bokeh.models.annotations.labels import Label
-
+def _frame(marks: list[tuple[float, float, str]], values: np.ndarray, y_log: bool = False) -> Figure:
     made = report_theme.base(height=HEIGHT, y_log=y_log)
     known = values[np.isfinite(values)]
     most = float(known.max()) if len(known) else 1.0
@@ -78,45 +71,27 @@ def _frame(marks: list[tuple[float, float, str]], values: np.ndarray, y_log: boo
     taken = -np.inf
     span = (marks[-1][1] - marks[0][0]) if marks else 1.0
     for begin, end, name in marks:
-        made.add_layout(
-            BoxAnnotation(left=begin, right=end, fill_color=MUTED, fill_alpha=0.09, line_color=None, level="underlay")
-        )
+        shade = {"fill_color": MUTED, "fill_alpha": 0.09, "line_color": None}
+        made.annotations.append(model("BoxAnnotation", left=begin, right=end, **shade, level="underlay"))
         if begin - taken < (0.035 + 0.012 * len(name)) * span:
             continue
         taken = begin
-        made.add_layout(
-            Label(
-                x=begin,
-                y=top,
-                text=name,
-                x_offset=4,
-                y_offset=-4,
-                text_baseline="top",
-                text_color=INK,
-                text_font=report_theme.FONT,
-                text_font_size="12px",
-            )
-        )
+        place = {"x": begin, "y": top, "x_offset": 4, "y_offset": -4, "text_baseline": "top"}
+        made.annotations.append(model("Label", text=name, text_color=INK, **place, **TEXT))
     return made
 
 
-def _line(made: "Figure", bins: pd.DataFrame, name: str, color: str, factor: float = 1.0) -> None:
-    from bokeh.models import Line
-
-    line = Line(x="x", y="y", line_color=color, line_width=1.8)
-    report_theme.mark(made, line, {"x": bins.at_s, "y": bins[name] * factor}, name)
+def _line(made: Figure, bins: pd.DataFrame, name: str, color: str, factor: float = 1.0) -> None:
+    report_theme.mark(made, joined(color, 1.8), {"x": bins.at_s, "y": bins[name] * factor}, name)
 
 
 def _ttft(found: Timeline, marks: list[tuple[float, float, str]], note: str) -> Plot:
-    from bokeh.models import Scatter
-
     values = found.dots.ttft_s.to_numpy()
     scale = Scale.of_seconds(values)
     y_log = report_theme.is_wide(values)
     made = _frame(marks, values * scale.factor, y_log)
-    shape = Scatter(size=4, fill_color=MUTED, fill_alpha=0.5, line_color=None)
-    dots = report_theme.mark(made, shape, {"x": found.dots.at_s, "y": values * scale.factor})
-    report_theme.hover(made, [dots], f"@y{{0,0.[0]}} {scale.unit}, sent at @x{{0,0.[0]}} s")
+    drawn = report_theme.mark(made, dots(4, MUTED, 0.5), {"x": found.dots.at_s, "y": values * scale.factor})
+    report_theme.hover(made, [drawn], f"@y{{0,0.[0]}} {scale.unit}, sent at @x{{0,0.[0]}} s")
     for which in ("p50", "p95"):
         _line(made, found.bins, which, LINES[which], scale.factor)
     bins = f"p50 and p95 per {found.bin_s:g} s, where the requests sent in it are enough"
@@ -125,18 +100,14 @@ def _ttft(found: Timeline, marks: list[tuple[float, float, str]], note: str) -> 
 
 
 def _errors(found: Timeline, marks: list[tuple[float, float, str]], per: str) -> Plot:
-    from bokeh.models import VBar
-
     bins = found.bins
     made = _frame(marks, bins[["failed", "stopped"]].max(axis=1).to_numpy())
     width = found.bin_s * 0.9
     for name, color in (("stopped", STOPPED), ("failed", BAD)):
         some = bins[bins[name] > 0]
-        report_theme.mark(
-            made,
-            VBar(x="x", top="y", width=width, fill_color=color, line_color=None),
-            {"x": some.at_s, "y": some[name]},
-        )
+        look = constants(width=width, fill_color=color, line_color=None)
+        bar = model("VBar", x=field("x"), top=field("y"), **look)
+        report_theme.mark(made, bar, {"x": some.at_s, "y": some[name]})
     note = "Red: failed or empty, when they ended. Grey: stopped by us, no failure of the server."
     if not (bins.failed.any() or bins.stopped.any()):
         note = "No request failed and none was stopped."

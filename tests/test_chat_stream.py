@@ -80,6 +80,19 @@ def seen(answer: Answer) -> dict[str, Any]:
     return {**{name: getattr(answer, name) for name in names}, "chunks": len(answer.chunk_marks)}
 
 
+def test_an_error_in_a_field_of_that_name() -> None:
+    """As older llama.cpp servers send it, in mid answer or at once."""
+    field = 'error: {"code": 503, "message": "slot unavailable", "type": "unavailable_error"}\n\n'
+    for stream in ([*words("a", " b"), field], [field]):
+        answer = read(stream)
+        assert answer.error is not None
+        assert (answer.error.message, answer.malformed_events) == ("slot unavailable", 0)
+        assert classify(End.COMPLETE, 200, answer, None).error_class is ErrorClass.OVERLOADED
+    odd = read([*words("a"), "error: out of memory\n\n"])
+    assert odd.error is not None
+    assert odd.error.message == "out of memory"
+
+
 # ---- captured streams ----
 
 CAPTURED = {  # file: (chunks, completion tokens, finish_reason, done, outcome, class)

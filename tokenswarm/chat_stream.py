@@ -22,6 +22,7 @@ from tokenswarm.usage import Usage, chunk_tokens, read_usage
 
 BODY_HEAD_CHARS = 64 * 1024
 SNIFF_LIMIT_BYTES = 4096  # so much white space before the body shows what it is
+_ERROR_FIELD = b"error:"
 REPLACEMENT = "\ufffd"
 LESSON_EVERY = 8  # output chunks: learning a pattern takes as long as reading two of them
 FIRST_LESSONS = 4  # chunks at the beginning, where no two need be alike
@@ -327,6 +328,9 @@ class Answer:
         else:
             self.is_html = _is_html(text, self._content_type)
             self.body_head = self.body_head or text[:BODY_HEAD_CHARS]
+        for line in body.splitlines():
+            if line.startswith(_ERROR_FIELD):
+                self._take_error_field(line.removeprefix(_ERROR_FIELD).strip())
         value, rest = first_json(text)
         if isinstance(value, list) and value:
             value = value[0]
@@ -334,6 +338,14 @@ class Answer:
             with contextlib.suppress(RecursionError):
                 self._read_whole(value)
             self.done_seen = self.done_seen or "[DONE]" in rest
+
+    def _take_error_field(self, data: bytes) -> None:
+        """`error: …` where `data: …` should be: older llama.cpp servers."""
+        value = loads(data)
+        if isinstance(value, dict):
+            self._fail(api_error(value, bare=True))
+        elif data:
+            self._fail(ApiError(message=data.decode("utf-8", "replace")))
 
     def _read_whole(self, obj: dict[str, Any]) -> None:
         """One JSON object instead of a stream: an answer, or an error."""

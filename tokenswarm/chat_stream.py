@@ -12,16 +12,15 @@ from typing import Any
 import msgspec
 
 from tokenswarm.api_error import ApiError, api_error
+from tokenswarm.body import Body
 from tokenswarm.choice import Delta, Pieces, is_abort, loose_delta
 from tokenswarm.chunk import decode_chunk
 from tokenswarm.chunk_pattern import Pattern, learn
-from tokenswarm.content_coding import Decoder, decoder
 from tokenswarm.loose_json import BROKEN, as_text, byte_count, clean, first_json, get, loads
-from tokenswarm.sse import LINE_LIMIT_BYTES, Event, EventParser, LineTooLong
+from tokenswarm.sse import Event
 from tokenswarm.usage import Usage, chunk_tokens, read_usage
 
 BODY_HEAD_CHARS = 64 * 1024
-SNIFF_LIMIT_BYTES = 4096  # so much white space before the body shows what it is
 _ERROR_FIELD = b"error:"
 REPLACEMENT = "\ufffd"
 LESSON_EVERY = 8  # output chunks: learning a pattern takes as long as reading two of them
@@ -58,22 +57,15 @@ class Answer:
         self.done_seen = False
         self.error: ApiError | None = None
         self.chat_chunks = self.other_events = self.malformed_events = 0
-        self.unreadable: str | None = None
         self.streamed = True
         self.is_html = False
         self.body_head = ""
-        self.compressed = False
         self.cumulative = False
         self.output_bytes = self.reasoning_bytes = 0
         self.closed = False
         self._keep_text = keep_text
         self._content_type = (content_type or "").lower()
-        self._encoding = (content_encoding or "").lower().strip()
-        self._decoder: Decoder | None = None
-        self._undecided = b""  # first bytes, too few to tell what the body is
-        self._coding_known = self._started = False
-        self._body: bytearray | None = None  # a body that is no event stream
-        self._parser = EventParser()
+        self._body = Body(content_encoding)
         self._choices: dict[int, Pieces] = {}
         self._pattern: Pattern | None = None
         self._pattern_texts: list[str] = []  # where the texts of chunks that follow it belong
@@ -89,7 +81,7 @@ class Answer:
         """The next reads of the body, in their order, each with its mark. Raises LineTooLong."""
         at = 0
         while at < len(reads):
-            texts = self._pattern.run(reads, at) if self._pattern is not None and self._parser.between else []
+            texts = self._pattern.run(reads, at) if self._pattern is not None and self._body.events.between else []
             if texts:
                 self._take_run(texts, marks[at : at + len(texts)])
             else:
@@ -109,81 +101,29 @@ class Answer:
             self.chunk_texts.extend(decoded)
 
     def _feed(self, data: bytes, mark: int) -> None:
-        if not self._coding_known:
-            data = self._find_coding(data)
-        if self.unreadable is not None or not data:
+        one = self._body.one_event(data)
+        if one is None:
+            for event in self._body.feed(data, mark):
+                self._take_event(event)
             return
-        if self._decoder is not None:
-            try:
-                data = self._decoder(data)
-            except Exception as broken:  # zlib.error, brotli.error: the libraries share no base
-                self.unreadable = f"the body is no valid {self._encoding or 'gzip'}: {broken}"
-                return
-        if not self._started or self._body is not None:
-            self._feed_start(data, mark)
-            return
-        one = self._parser.one_event(data)
-        if one is not None:
-            self._take(one, mark)
-            if self._decoder is None and len(self.marks) > self._lesson_at and self.marks[-1] == mark:
-                self._learn(data, one)
-            return
-        for event in self._parser.feed(data, mark):
-            self._take_event(event)
+        self._take(one, mark)
+        if len(self.marks) > self._lesson_at and self.marks[-1] == mark:
+            self._learn(data, one)
 
     def close(self, mark: int | None = None) -> None:
         """The end of the body. `mark` is accepted for symmetry: what came earlier keeps its own."""
         if self.closed:
             return
         self.closed = True
-        with contextlib.suppress(LineTooLong):
-            if self._undecided:
-                self._coding_known = self._started = True
-                self._parser.feed(self._undecided, 0)
-            for event in self._parser.close():
-                self._take_event(event, unfinished=True)
-        self._read_body(self._parser.stray if self._body is None else bytes(self._body))
+        for event in self._body.close():
+            self._take_event(event, unfinished=True)
+        self._read_body(self._body.rest)
         for pieces in self._choices.values():
             self.cumulative |= pieces.drop_repeats()
         if self.usage is not None and self.usage.completion_tokens == 0 and self.marks:
             self.usage.completion_tokens = None  # a placeholder: something was generated
         self.reasoning_bytes = sum(byte_count(pieces.reasoning) for pieces in self._choices.values())
         self.chunk_texts = [clean(text) for text in self.chunk_texts]
-
-    def _find_coding(self, data: bytes) -> bytes:
-        """The bytes to go on with, once it is known how they are encoded."""
-        data = self._undecided + data
-        self._undecided = b""
-        if len(data) < 2:  # the magic number of gzip has two bytes
-            self._undecided = data
-            return b""
-        self._coding_known = True
-        try:
-            self._decoder = decoder(self._encoding, data)
-        except ValueError as unknown:
-            self.unreadable = str(unknown)
-        self.compressed = self._decoder is not None or self.unreadable is not None
-        return data
-
-    def _feed_start(self, data: bytes, mark: int) -> None:
-        """The first bytes decide what the body is; content types lie too often."""
-        if self._body is not None:
-            if len(self._body) + len(data) > LINE_LIMIT_BYTES:
-                raise LineTooLong(f"the body is longer than {LINE_LIMIT_BYTES} bytes and no event stream")
-            self._body += data
-            return
-        data = self._undecided + data
-        first = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        if not first and len(data) < SNIFF_LIMIT_BYTES:
-            self._undecided = data
-            return
-        self._undecided = b""
-        self._started = True
-        if first in (b"{", b"[", b"<"):
-            self._body = bytearray(data)
-            return
-        for event in self._parser.feed(data, mark):
-            self._take_event(event)
 
     # ---- events ----
 
@@ -378,7 +318,15 @@ class Answer:
 
     @property
     def comments(self) -> int:
-        return self._parser.comments
+        return self._body.comments
+
+    @property
+    def compressed(self) -> bool:
+        return self._body.compressed
+
+    @property
+    def unreadable(self) -> str | None:
+        return self._body.unreadable
 
     @property
     def has_output(self) -> bool:

@@ -21,7 +21,6 @@ EXAMPLES = """examples:
   python -m analysis report results/monday --slo ttft_p95=500ms --slo error_ratio=1% --users 200
   python -m analysis compare results/monday results/tuesday
 """
-TOKENIZER_HELP = "folder or hub id: counts the tokens of saved text (SAVE_OUTPUTS=1) where the server told none"
 RUN_HELP = "a run's folder, results/<run>"
 
 
@@ -47,7 +46,6 @@ def parser() -> argparse.ArgumentParser:
     for one in (summary, report):
         one.add_argument("folder", type=Path, help=RUN_HELP)
         asked.add_arguments(one)
-        one.add_argument("--tokenizer", metavar="PATH", help=TOKENIZER_HELP)
     compare = command("compare", "lay the curves of several runs over each other", _compare)
     compare.add_argument("folders", type=Path, nargs="+", metavar="folder", help=f"{RUN_HELP}; the first is the base")
     compare.add_argument("--out", type=Path, help="page to write (default: compare.html in the last folder)")
@@ -92,7 +90,7 @@ def _summary(given: argparse.Namespace) -> int:
     from analysis import asked
 
     started, wanted = time.monotonic(), asked.resolve(given)
-    found, findings = _found(given.folder, wanted, given.tokenizer)
+    found, findings = _found(given.folder, wanted)
     from analysis import plots, report, table
 
     sys.stdout.write(table.render(found.summary, found.requests, found.run, *_terminal(), findings=findings))
@@ -110,7 +108,7 @@ def _report(given: argparse.Namespace) -> int:
     from analysis import asked
 
     wanted = asked.resolve(given)
-    found, findings = _found(given.folder, wanted, given.tokenizer)
+    found, findings = _found(given.folder, wanted)
     from analysis import plots, report, report_slides
 
     for one in findings:
@@ -122,12 +120,12 @@ def _report(given: argparse.Namespace) -> int:
     return 0
 
 
-def _found(folder: Path, wanted: Any, tokenizer: str | None) -> tuple[Any, list[Any]]:
+def _found(folder: Path, wanted: Any) -> tuple[Any, list[Any]]:
     """The analysis, its summary written, and the findings."""
     _say_if_large(folder)
     from analysis import findings, pipeline, summary  # late: --help and a wrong folder need no pandas
 
-    found = pipeline.analyse(folder, tokenizer)
+    found = pipeline.analyse(folder, wanted.tokenizer)
     summary.write(found.summary, folder)
     return found, findings.findings(found, wanted.slos, wanted.prices, wanted.users, wanted.headroom)
 

@@ -12,12 +12,13 @@ from tokenswarm.usage_error import UsageError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """The arguments of `findings.findings` besides the analysis."""
+    """The arguments of `findings.findings` besides the analysis, and the tokenizer of the analysis itself."""
 
     slos: dict[str, float] | None  # None: those of the run
     prices: Prices | None
     users: int | None
     headroom: float
+    tokenizer: str | None = None  # as of `recount.recounted`
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,12 +28,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--headroom", metavar="SHARE", default=f"{HEADROOM:.0%}", help="of each replica's capacity, to be left free"
     )
+    parser.add_argument(
+        "--tokenizer",
+        metavar="PATH",
+        help="folder or hub id: counts the tokens of saved text (SAVE_OUTPUTS=1) where the server told none",
+    )
     cost.add_arguments(parser)
 
 
 def resolve(given: argparse.Namespace) -> Asked:
     """Raises UsageError."""
-    return Asked(slo.parse_all(given.slo) or None, cost.resolve(given), _users(given.users), _headroom(given.headroom))
+    slos, prices = slo.parse_all(given.slo) or None, cost.resolve(given)
+    return Asked(slos, prices, _users(given.users), _headroom(given.headroom), given.tokenizer or None)
 
 
 def _users(text: str | None) -> int | None:

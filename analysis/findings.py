@@ -3,7 +3,7 @@
 Rules, each with its numbers; nothing is claimed without evidence. The same files give the same findings.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -36,7 +36,8 @@ def findings(
     count: int | None = None,
     headroom: float = HEADROOM,
 ) -> list[Finding]:
-    """In the order of FindingKind. With a single load, or without evidence, there is one finding: that it is so.
+    """In the order of FindingKind. With a single load, or without evidence, the first finding says so and only doubts
+    follow.
 
     slos: name → limit in base units; None: those of the run. count, headroom: users to be carried, for `replicas`.
     """
@@ -44,7 +45,7 @@ def findings(
     found = capacity(summary, analysis.run.info.get("slos") if slos is None else slos)
     nothing = _without_evidence(analysis, found)
     if nothing is not None:
-        return [nothing]
+        return [nothing, *_doubts(analysis, found)]
     return list(_all(analysis, found, prices, count, headroom))
 
 
@@ -59,8 +60,7 @@ def _all(
     if bend is not None:
         servers = server_words.at(bend.before.users, loads, summary), server_words.at(bend.after.users, loads, summary)
         yield from bound(binding(summary, bend, client_cpu(analysis, bend)), servers)
-    signs = list(server_words.told(loads, analysis.run.server, analysis.steps, summary))
-    yield from (one for one in signs if one.kind is FindingKind.PHASE)
+    yield from _of_server(analysis, FindingKind.PHASE)
     scaling = fit(summary)
     if scaling is not None:
         yield scaled(scaling)
@@ -69,9 +69,19 @@ def _all(
     if prices is not None:
         carries = None if found.largest is None else found.largest.users
         yield from costed(costs(summary, prices, waste(analysis.requests, analysis.steps)), carries)
-    yield from of_steps(summary)
-    yield from (one for one in law if one.kind is FindingKind.DISTRUST)
-    yield from (one for one in signs if one.kind is FindingKind.DISTRUST)
+    yield from _doubts(analysis, found, [one for one in law if one.kind is FindingKind.DISTRUST])
+
+
+def _of_server(analysis: Analysis, kind: FindingKind) -> Iterator[Finding]:
+    loads = in_windows(analysis.run.server, analysis.steps)
+    signs = server_words.told(loads, analysis.run.server, analysis.steps, analysis.summary)
+    yield from (one for one in signs if one.kind is kind)
+
+
+def _doubts(analysis: Analysis, found: Capacity, law: Sequence[Finding] = ()) -> Iterator[Finding]:
+    yield from of_steps(analysis.summary)
+    yield from law
+    yield from _of_server(analysis, FindingKind.DISTRUST)
     yield from of_requests(analysis.requests)
     yield from of_run(analysis.run.info, len(analysis.steps), found.unjudged)
 
@@ -81,16 +91,15 @@ def _without_evidence(analysis: Analysis, found: Capacity) -> Finding | None:
     if not len(summary):
         return _only("No step was recorded: nothing can be said of this server.", 0)
     answered = int((analysis.requests.outcome == Outcome.OK).sum())
+    if not len(analysis.requests):
+        return _only("No request was recorded: nothing can be said of this server.", 0)
     if answered == 0:
         text = (
             f"None of the requests ({len(analysis.requests)}) was answered: nothing can be said of this server's speed."
         )
         return _only(text, 0)
     if not len(measured):
-        reasons = "; ".join(
-            f"{users(row[names.TARGET_USERS])}: {row[names.REASONS]}" for row in summary.to_dict("records")
-        )
-        return _only(f"Every step is invalid, so nothing is said of this server ({reasons}).", 0)
+        return _only("Every step is invalid: nothing is said of this server.", 0)
     if len(measured) == 1:
         return _one_load(summary, found, int(measured[names.TARGET_USERS].iloc[0]))
     return None

@@ -17,6 +17,7 @@ from analysis import (
     report_curves,
     report_facts,
     report_series,
+    report_server,
     report_spread,
     report_tables,
     report_theme,
@@ -29,10 +30,11 @@ from analysis.run_state import ended
 from analysis.table import PLAIN
 from analysis.verdict_words import named
 from tokenswarm.runfolder import REQUESTS_OF_ALL, STEPS, SUMMARY
+from tokenswarm.server_row import FILE as SERVER
 
 HTML, MARKDOWN = "report.html", "report.md"
 LIMIT_BYTES = 2_000_000  # of report.html, all included
-EMBED_BYTES = 300_000  # of a file of requests: larger ones stay beside the report
+EMBED_BYTES = 300_000  # of one file: larger ones stay beside the report
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def html(found: Analysis, findings: Sequence[Finding]) -> str:
 
     bare = page_with(0)
     room = LIMIT_BYTES - len(bare.encode()) - 1000
-    return page_with(room) if any(_requests(found.run.folder)) and room > 0 else bare
+    return page_with(room) if any(_large(found.run.folder)) and room > 0 else bare
 
 
 def _context(found: Analysis, findings: Sequence[Finding]) -> tuple[dict[str, Any], list[report_curves.Plot]]:
@@ -75,6 +77,7 @@ def _context(found: Analysis, findings: Sequence[Finding]) -> tuple[dict[str, An
     curves, frontier = report_curves.curves(summary), report_curves.frontier(summary)
     timeline = report_series.timeline(requests, run.chunks, found.steps)
     timelines = report_timelines.timelines(timeline, requests, found.steps)
+    timelines += report_server.plots(run.server, requests, found.steps, timelines)
     spreads = report_spread.spreads(requests, run.chunks, found.steps)
     plots = [*curves, *([frontier] if frontier else []), *timelines, *spreads]
     colors = report_theme.step_colors(len(found.steps))
@@ -161,18 +164,19 @@ def _tone(finding: Finding) -> str:
     return "doubt" if finding.severity is Severity.WARNING else "plain"
 
 
-def _requests(folder: Path) -> list[Path]:
-    return sorted(folder.glob(REQUESTS_OF_ALL))
+def _large(folder: Path) -> list[Path]:
+    """The files that may be too large for the page."""
+    return [*folder.glob(SERVER), *sorted(folder.glob(REQUESTS_OF_ALL))]
 
 
 def downloads(folder: Path, room: int) -> list[Download]:
-    """summary.csv and steps.csv inside the page; requests too while they are small and `room` bytes last."""
+    """summary.csv and steps.csv inside the page; server.csv and requests too while they are small and `room` bytes last."""
     found = []
     for name in (SUMMARY, STEPS):
         path = folder / name
         if path.is_file():
             found.append(_embedded(path))
-    for path in _requests(folder):
+    for path in _large(folder):
         size = path.stat().st_size
         cost = size * 4 // 3 + 300
         if size <= EMBED_BYTES and cost <= room:

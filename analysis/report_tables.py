@@ -43,8 +43,9 @@ class Section:
 
 
 def sections(summary: pd.DataFrame) -> list[Section]:
-    """Latencies, throughput, requests: everything a person compares between steps."""
-    return [*(_latency(summary, metric) for metric in shown_latencies(summary)), _throughput(summary), counts(summary)]
+    """Latencies, throughput, requests: everything a person compares between steps. A latency without a sample is none."""
+    seen = [metric for metric in shown_latencies(summary) if summary[names.count(metric)].any()]
+    return [*(_latency(summary, metric) for metric in seen), _throughput(summary), counts(summary)]
 
 
 def _latency(summary: pd.DataFrame, metric: str) -> Section:

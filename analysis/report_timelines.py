@@ -26,17 +26,17 @@ def timelines(found: Timeline, requests: pd.DataFrame, steps: pd.DataFrame) -> l
     if not len(requests):
         return []
     start_us = zero_us(requests, steps)
-    marks = _marks(steps, start_us)
+    marks = marked(steps, start_us)
     bins, per = found.bins, f"per {found.bin_s:g} s"
     dot_note = f"every {found.every}th request is a dot; the lines are of all" if found.every > 1 else ""
     plots = []
     if len(found.dots):
         plots.append(_ttft(found, marks, dot_note))
-    made = _frame(marks, bins.tokens_per_s.to_numpy())
+    made = frame(marks, bins.tokens_per_s.to_numpy())
     _line(made, bins, "tokens_per_s", TOTAL)
     title = METRICS[names.OUTPUT_TOKENS_PER_S].label
     plots.append(Plot("time-tokens", title, f"mean {per}", names.OUTPUT_TOKENS_PER_S, made))
-    made = _frame(marks, bins.in_flight.to_numpy())
+    made = frame(marks, bins.in_flight.to_numpy())
     _line(made, bins, "in_flight", LINES["p50"])
     plots.append(Plot("time-flight", "Requests in flight", f"mean {per}", names.OBSERVED_CONCURRENCY, made))
     plots.append(_errors(found, marks, per))
@@ -47,7 +47,7 @@ def timelines(found: Timeline, requests: pd.DataFrame, steps: pd.DataFrame) -> l
     return plots
 
 
-def _marks(steps: pd.DataFrame, start_us: float) -> list[tuple[float, float, str]]:
+def marked(steps: pd.DataFrame, start_us: float) -> list[tuple[float, float, str]]:
     """(begin, end, name) of each step that has a steady window, in seconds."""
     return [
         ((begin_us - start_us) / MICRO, (end_us - start_us) / MICRO, _name(users, len(steps)))
@@ -61,7 +61,8 @@ def _name(users: float, steps: int) -> str:
     return people(int(users)) if steps <= NAMED_STEPS else f"{users:,.0f}"
 
 
-def _frame(marks: list[tuple[float, float, str]], values: np.ndarray, y_log: bool = False) -> Figure:
+def frame(marks: list[tuple[float, float, str]], values: np.ndarray, y_log: bool = False) -> Figure:
+    """An empty figure with room for `values`, its steps shaded and named. marks: as of `marked`."""
     made = report_theme.base(height=HEIGHT, y_log=y_log)
     known = values[np.isfinite(values)]
     most = float(known.max()) if len(known) else 1.0
@@ -89,7 +90,7 @@ def _ttft(found: Timeline, marks: list[tuple[float, float, str]], note: str) -> 
     values = found.dots.ttft_s.to_numpy()
     scale = Scale.of_seconds(values)
     y_log = report_theme.is_wide(values)
-    made = _frame(marks, values * scale.factor, y_log)
+    made = frame(marks, values * scale.factor, y_log)
     drawn = report_theme.mark(made, dots(4, MUTED, 0.5), {"x": found.dots.at_s, "y": values * scale.factor})
     report_theme.hover(made, [drawn], f"@y{{0,0.[0]}} {scale.unit}, sent at @x{{0,0.[0]}} s")
     for which in ("p50", "p95"):
@@ -101,7 +102,7 @@ def _ttft(found: Timeline, marks: list[tuple[float, float, str]], note: str) -> 
 
 def _errors(found: Timeline, marks: list[tuple[float, float, str]], per: str) -> Plot:
     bins = found.bins
-    made = _frame(marks, bins[["failed", "stopped"]].max(axis=1).to_numpy())
+    made = frame(marks, bins[["failed", "stopped"]].max(axis=1).to_numpy())
     width = found.bin_s * 0.9
     for name, color in (("stopped", STOPPED), ("failed", BAD)):
         some = bins[bins[name] > 0]

@@ -6,6 +6,7 @@ from tokenswarm.metrics import METRICS
 
 _NEEDS = ", ".join(f"{which} needs {smallest_n(quantile)}" for which, quantile in QUANTILES.items())
 
+SERVER_REQUESTS, SERVER_CACHE = "server_requests", "server_cache"  # terms of what the server says of itself
 WORDS = {
     "interval": (
         "95 % interval",
@@ -38,6 +39,16 @@ WORDS = {
         "long (Kaplan-Meier).",
     ),
     "start_burst": ("Start burst", "The first request of each user in the step: all begin at once, unlike later ones."),
+    SERVER_REQUESTS: (
+        "Requests in the server",
+        "What the server's /metrics says once a second: requests that are being computed, and requests that wait in its "
+        "queue. A queue that grows shows in TTFT.",
+    ),
+    SERVER_CACHE: (
+        "KV cache in use",
+        "The share of the memory for the context of running requests that is taken, as the server's /metrics says; of "
+        "several engines the fullest. When it is full, requests wait, or lose their place in it and are computed anew.",
+    ),
     "left_out": ("Left out", "Requests without this figure: failed, empty, or an answer for which it does not exist."),
 }
 

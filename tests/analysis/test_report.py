@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from run_on_paper import failed, health, ok, step, write_run
+from run_on_paper import failed, health, ok, step, told, write_run
 
 from analysis import findings, page, report, report_facts, report_markdown, report_tables, report_words, summary
 from analysis.__main__ import main
@@ -284,3 +284,23 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     for command in ("summary", "report", "compare", "tokens", "examples:"):
         assert command in out
+
+
+def test_what_the_server_said_is_drawn_over_the_run(tmp_path: Path) -> None:
+    rows = [ok(f"r{i}", i / 10, [30, 60]) for i in range(90)]
+    said = [told(s, running=1.0, waiting=s / 2, kv_cache_ratio=0.5) for s in range(10)]
+    silent, half, whole = (
+        report.html(analyse(write_run(tmp_path / name, rows, server=server)), [])
+        for name, server in (("silent", []), ("half", [told(1, running=1.0), told(2, running=2.0)]), ("whole", said))
+    )
+    assert [("plot-time-server" in page, "plot-time-cache" in page) for page in (silent, half, whole)] == [
+        (False, False),
+        (True, False),
+        (True, True),
+    ]
+    assert 'download="server.csv"' in whole
+
+
+def test_a_dead_server_fills_no_page_with_dashes(tmp_path: Path) -> None:
+    page = report.html(analyse(write_run(tmp_path, [failed(f"f{i}", i / 10, 3) for i in range(90)])), [])
+    assert "samples" not in page[page.index('id="table"') : page.index('id="errors"')]

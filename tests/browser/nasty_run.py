@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "analysis"))
 
-from run_on_paper import T0, cancelled, failed, health, ok, step, write_run
+from run_on_paper import T0, cancelled, failed, health, ok, step, told, write_run
 
 EVIL = '</script><script>window.hacked=1</script><b class="evil">&amp;</b><img src=x onerror="window.hacked=2">'
 
@@ -27,6 +27,7 @@ def nasty_run(folder: Path) -> Path:
         rows.append(cancelled(f"{number}-stopped", number * 15 + 14.6, 300, user="u0"))
     steps = [step(number + 1, users, number * 15, number * 15 + 15) for number, users in enumerate((1, 5, 20))]
     healths = [health(second, users=(1, 5, 20)[(second - 1) // 15]) for second in range(1, 46)]
+    server = [told(s, EVIL[:20], running=float(s % 7), waiting=float(s), kv_cache_ratio=s / 50) for s in range(45)]
     about = {
         "model": f"model {EVIL}",
         "target": f"http://server:8000/v1?{EVIL}",
@@ -37,4 +38,4 @@ def nasty_run(folder: Path) -> Path:
         "slos": {"ttft_p95": 0.2},
         "ended_at": T0 + 45,
     }
-    return write_run(folder, rows, steps, healths, step_time_s=15, warmup_s=2, **about)
+    return write_run(folder, rows, steps, healths, step_time_s=15, warmup_s=2, server=server, **about)

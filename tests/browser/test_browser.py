@@ -108,7 +108,7 @@ def test_it_opens_whole_and_quiet(browser: Any, pages: dict[str, Path], name: st
     seen = opened(browser, pages[name], width, scheme)
     until(seen.page, f"({INKED})().every(([, inked]) => inked)")
     inked = dict(seen.page.evaluate(INKED))
-    assert len(inked) >= (14 if name == "report" else 8)
+    assert len(inked) >= (16 if name == "report" else 8)
     assert all(inked.values()), inked
     assert seen.trouble == []
     assert [url for url in seen.asked if not url.startswith("data:")] == [pages[name].as_uri()]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis.alongside import Alongside
 from analysis.errors import RunError
 from tokenswarm.runfolder import REQUESTS_OF_ALL
 from tokenswarm.usage_error import UsageError
@@ -87,36 +88,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _summary(given: argparse.Namespace) -> int:
-    from analysis import asked
+    from analysis import asked, plots
 
     started, wanted = time.monotonic(), asked.resolve(given)
-    found, findings = _found(given.folder, wanted)
-    from analysis import plots, report, table
+    with Alongside(plots.write, plots.prepare) as drawing:
+        found, findings = _found(given.folder, wanted, given.tokenizer)
+        drawing.begin(found.summary, found.run.info, given.folder)
+        from analysis import report, table
 
-    sys.stdout.write(table.render(found.summary, found.requests, found.run, *_terminal(), findings=findings))
-    sys.stdout.flush()
-    if time.monotonic() - started > SLOW_S:
-        _say("Drawing the curve and the report …")
-    plots.write(found.summary, found.run.info, given.folder)
-    page = report.write(found, findings)[0]
+        sys.stdout.write(table.render(found.summary, found.requests, found.run, *_terminal(), findings=findings))
+        sys.stdout.flush()
+        if time.monotonic() - started > SLOW_S:
+            _say("Drawing the curve and the report …")
+        page = report.write(found, findings)[0]
+        drawing.result()
     print(page)
     print(given.folder)
     return 0
 
 
 def _report(given: argparse.Namespace) -> int:
-    from analysis import asked
+    from analysis import asked, plots, report_slides
 
     wanted = asked.resolve(given)
-    found, findings = _found(given.folder, wanted)
-    from analysis import plots, report, report_slides
+    with (
+        Alongside(plots.write, plots.prepare) as curve,
+        Alongside(report_slides.write, plots.prepare) as slides,
+    ):
+        found, findings = _found(given.folder, wanted, given.tokenizer)
+        for drawing in (curve, slides):
+            drawing.begin(found.summary, found.run.info, given.folder)
+        from analysis import report
 
-    for one in findings:
-        print(_plain(f"- {one.text}"))
-    _say("Drawing …")
-    plots.write(found.summary, found.run.info, given.folder)
-    for path in (*report.write(found, findings), *report_slides.write(found.summary, found.run.info, given.folder)):
-        print(path)
+        for one in findings:
+            print(_plain(f"- {one.text}"))
+        _say("Drawing …")
+        pages = report.write(found, findings)
+        curve.result()
+        for path in (*pages, *slides.result()):
+            print(path)
     return 0
 
 

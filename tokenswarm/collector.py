@@ -124,8 +124,13 @@ class Collector:
 
     def read_if_due(self) -> None:
         """Look at the sockets if the last look is too long ago. For every loop that works while streams flow."""
-        if now_ns() - self._looked_ns > (DUE_NS if len(self._readers) > FEW_STREAMS else DUE_FEW_NS):
+        if now_ns() - self._looked_ns > self.due_ns:
             self.read()
+
+    @property
+    def due_ns(self) -> int:
+        """How long one may work without a look at the sockets."""
+        return DUE_NS if len(self._readers) > FEW_STREAMS else DUE_FEW_NS
 
     @property
     def few_streams(self) -> bool:

@@ -98,6 +98,7 @@ class Digest:
         self._on_record = on_record
         self._on_death = on_death
         self._finished: collections.deque[Reading] = collections.deque()
+        self._yielded_ns = 0  # when others could last run
         self._wake = Event()
         self._idle = Event()
         self._idle.set()
@@ -177,6 +178,8 @@ class Digest:
         return SLICE_OF_FEW if self._collector.few_streams else SLICE
 
     def _breathe(self) -> None:
-        """Reading the sockets comes first, then the users that want to send."""
+        """Reading the sockets comes first, then the users that want to send: both as soon as they are due."""
         self._collector.read_if_due()
-        gevent.sleep(0)
+        if now_ns() - self._yielded_ns > self._collector.due_ns:
+            gevent.sleep(0)
+            self._yielded_ns = now_ns()

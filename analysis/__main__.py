@@ -92,7 +92,7 @@ def _summary(given: argparse.Namespace) -> int:
 
     started, wanted = time.monotonic(), asked.resolve(given)
     with Alongside(plots.write, plots.prepare) as drawing:
-        found, findings = _found(given.folder, wanted, given.tokenizer)
+        found, findings = _found(given.folder, wanted)
         drawing.begin(found.summary, found.run.info, given.folder)
         from analysis import report, table
 
@@ -115,7 +115,7 @@ def _report(given: argparse.Namespace) -> int:
         Alongside(plots.write, plots.prepare) as curve,
         Alongside(report_slides.write, plots.prepare) as slides,
     ):
-        found, findings = _found(given.folder, wanted, given.tokenizer)
+        found, findings = _found(given.folder, wanted)
         for drawing in (curve, slides):
             drawing.begin(found.summary, found.run.info, given.folder)
         from analysis import report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis import names, panels
+from analysis import fonts, names, panels
 from analysis.health import Verdict
 from analysis.panels import LINES, MARKERS, MUTED
 from tokenswarm.runfolder import CURVE_PNG, CURVE_SVG
@@ -58,7 +58,8 @@ def save(figure: "Figure", paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         part = path.with_name(f"{path.name}.part")
         metadata = {"Date": None} if path.suffix == ".svg" else {}
-        figure.savefig(part, format=path.suffix[1:], dpi=150, facecolor="white", metadata=metadata)
+        with fonts.fitting(figure, stays_text=path.suffix == ".svg"):
+            figure.savefig(part, format=path.suffix[1:], dpi=150, facecolor="white", metadata=metadata)
         os.replace(part, path)
     return list(paths)
 

@@ -17,7 +17,6 @@ from analysis.cells import MICRO
 from analysis.chunks import Chunks
 from analysis.grade import Finding
 from analysis.grade import Verdict as Verdict
-from analysis.instrument import CPU as CPU
 from analysis.instrument import of_arrival, of_client, of_schedule, of_workers
 from analysis.recount import COUNTED
 from analysis.steady import during

@@ -10,22 +10,12 @@ from analysis.cells import MICRO
 from analysis.grade import Finding, Verdict, grade
 from analysis.wording import users as people
 from tokenswarm.record import Stamp
+from tokenswarm.trust import CLOCK_STEP_S, CPU_OF_CORE, LATE_READS, MERGED_CHUNKS, MISSING_USERS, USER_TIMES
 
-# Each pair: beyond the first a step is suspect, beyond the second invalid.
-LAG_SHARE = (
-    0.05,
-    1.0,
-)  # of requests read later than half an ITL: p95 is touched; never invalid alone, stamps are the kernel's
-USER_LAG_SHARE = (
-    0.05,
-    0.5,
-)  # of seconds with such a lag where this process stamped itself: there the lag IS in the figures
-COALESCED = (0.01, 0.05)  # of chunks: a merged chunk reads as a gap of 0, p99 is touched first, then p95
-USER_STAMPED = (0.01, 1.0)  # of requests: their times are those of the reading
-CPU = (0.80, 0.90)  # of one core: Locust's own line is 90 %; above 80 % a burst already queues
-SHORT_USERS = (0.02, 0.10)  # of the target: the step is labelled with a load that was not there
+# As in `tokenswarm.trust`: beyond the first of a pair a step is suspect, beyond the second invalid. What is here is known
+# only afterwards.
+LATE_SECONDS = (0.05, 0.5)  # of seconds with such a lag where this process stamped itself: there it IS in the figures
 SHORT_CONCURRENCY = (0.10, 0.50)  # of the target: client pauses between requests, or failures that return at once
-CLOCK_STEP_S = (0.001, 0.1)  # total movement in the window: 1 ms is a slewing clock, 100 ms puts TTFT off by that much
 SLIPPED = (0.01, 0.10)  # of requests sent late in an open loop: first p99, then p95 holds the client's own delay
 SLIP_S, SLIP_OF_TTFT = 0.001, 0.05  # sent later than both, and the slip is seen in TTFT
 SILENT_S = 5.0  # a health row comes every second: five missing ones are no hiccup
@@ -37,21 +27,21 @@ def of_arrival(row: Mapping[str, Any], sent: pd.DataFrame, watch: pd.DataFrame) 
         return
     share = float((stamped.stamp == Stamp.USER).mean())
     yield from grade(
-        share, USER_STAMPED, f"{share:.0%} of the requests have arrival times taken by this process, not the kernel"
+        share, USER_TIMES, f"{share:.0%} of the requests have arrival times taken by this process, not the kernel"
     )
     half_itl_us = row[names.stat(names.ITL, "p50")] / 2 * MICRO
     late = float((stamped.lag_max_us > half_itl_us).mean())
     text = f"{late:.0%} of the requests were read later than half the median ITL"
-    yield from grade(late, LAG_SHARE, text)
-    if len(watch) and share > USER_STAMPED[0]:
+    yield from grade(late, LATE_READS, text)
+    if len(watch) and share > USER_TIMES[0]:
         late = float((watch.loop_lag_max_us > half_itl_us).mean())
         text = (
             f"in {late:.0%} of the seconds the client was late by more than half the median ITL, and its times with it"
         )
-        yield from grade(late, USER_LAG_SHARE, text)
+        yield from grade(late, LATE_SECONDS, text)
     merged = stamped.coalesced.sum() / max(stamped.n_chunks.sum(), 1)
     yield from grade(
-        merged, COALESCED, f"{merged:.1%} of the chunks were merged with the one before when they were read"
+        merged, MERGED_CHUNKS, f"{merged:.1%} of the chunks were merged with the one before when they were read"
     )
 
 
@@ -64,9 +54,9 @@ def of_client(step: Any, row: Mapping[str, Any], watch: pd.DataFrame) -> Iterato
         return
     busiest = watch.groupby("worker").cpu_ratio.mean()
     text = f"client CPU {busiest.max():.0%} of a core (worker {busiest.idxmax()}): use more workers"
-    yield from grade(float(busiest.max()), CPU, text)
+    yield from grade(float(busiest.max()), CPU_OF_CORE, text)
     users = watch.groupby("worker").users.mean().sum()
-    yield from grade(1 - users / target, SHORT_USERS, f"{users:.1f} users were up instead of {target}")
+    yield from grade(1 - users / target, MISSING_USERS, f"{users:.1f} users were up instead of {target}")
     moved_s = watch.groupby("worker").clock_step_us.apply(lambda moves: moves.abs().sum()).max() / MICRO
     yield from grade(
         moved_s, CLOCK_STEP_S, f"the wall clock moved by {moved_s * 1000:.1f} ms against the monotonic one"

@@ -13,8 +13,9 @@ import pandas as pd
 
 from analysis import names
 from analysis.evidence import levels, value
-from analysis.health import CPU, Verdict
+from analysis.health import Verdict
 from analysis.knee import Knee
+from tokenswarm.trust import CPU_OF_CORE
 
 GREW = 0.10  # of a request's time: less is no growth to explain
 DOMINATES = 0.80  # of the added time: the other part stays out of the answer
@@ -107,7 +108,7 @@ def _stall(row: dict[Any, Any]) -> float:
 
 def _phase(found: Binding) -> Phase:
     share = found.first_token_share
-    if found.client_cpu > CPU[0]:
+    if found.client_cpu > CPU_OF_CORE[0]:
         return Phase.CLIENT
     if math.isnan(share):
         return Phase.UNKNOWN

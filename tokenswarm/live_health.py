@@ -1,6 +1,6 @@
 """The live verdict on the client, in words: may the figures on the screen be believed? The report judges again.
 
-Thresholds are those of the report's verdict; each pair: beyond the first doubtful, beyond the second not to be used.
+The limits are those of the report's verdict (`trust`).
 """
 
 import enum
@@ -21,13 +21,7 @@ from tokenswarm.live_tally import (
     USERS,
     Tally,
 )
-
-CPU_OF_CORE = (0.80, 0.90)
-MERGED_CHUNKS = (0.01, 0.05)
-USER_TIMES = (0.01, 1.0)
-LATE_READS = (0.05, 1.0)
-MISSING_USERS = (0.02, 0.10)
-CLOCK_STEP_S = (0.001, 0.1)
+from tokenswarm.trust import CLOCK_STEP_S, CPU_OF_CORE, LATE_READS, MERGED_CHUNKS, MISSING_USERS, USER_TIMES
 
 
 class Level(enum.StrEnum):

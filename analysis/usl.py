@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis import names
 from analysis.evidence import levels
+from analysis.usl_fit import coefficients
 from analysis.wording import things
 
 LEAST_STEPS = 4  # three coefficients, and one step to contradict them
@@ -70,23 +71,6 @@ def fit(summary: pd.DataFrame) -> UslFit | None:
     found = UslFit(gamma, alpha, beta, r2, residual, len(n), float(n.max()), None, None)
     reason = _reason(found, float(x[0] / n[0]), float(n[0]))
     return dataclasses.replace(found, reason=reason) if reason else _with_peak(found, n, x)
-
-
-def coefficients(n: np.ndarray, x: np.ndarray) -> tuple[float, float, float]:
-    """γ, α, β of the bounded least squares of relative residuals (each step weighs alike, whatever its size)."""
-    from scipy.optimize import least_squares  # imported late: scipy is slow to load
-
-    def residuals(guess: np.ndarray) -> np.ndarray:
-        return model(n, guess[0] * scale, guess[1], guess[2]) / x - 1
-
-    scale = float((x / n).max())  # so that all coefficients are of the order of one
-    starts = [(1.0, alpha, beta) for alpha in (0.01, 0.3) for beta in (1e-5, 1e-2)]
-    bounds = ([0.0, 0.0, 0.0], [np.inf, 1.0, 1.0])
-    best = min(
-        (least_squares(residuals, start, bounds=bounds, x_scale=(1.0, 0.1, 0.01)) for start in starts),
-        key=lambda found: found.cost,
-    )
-    return float(best.x[0]) * scale, float(best.x[1]), float(best.x[2])
 
 
 def _reason(found: UslFit, of_one: float, smallest: float) -> str:

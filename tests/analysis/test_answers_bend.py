@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import least_squares
 from steps_on_paper import a_prefiller, a_queue, a_slow_decoder, a_step, table
 
-from analysis import names, usl
+from analysis import names, usl, usl_fit
 from analysis.evidence import levels
 from analysis.knee import Knee, curve, knee
 from analysis.littles_law import check
@@ -236,3 +237,29 @@ def test_the_tolerance_grows_with_answers_that_straddle_the_window() -> None:
 def test_where_the_law_cannot_be_checked_it_says_why(more: dict[str, float], words: str) -> None:
     (found,) = check(table([a_step(5, **more)]))
     assert (found.holds, found.unchecked) == (None, words)
+
+
+SHAPES = st.tuples(st.sampled_from([0.0, 1e-3, 0.02, 0.3, 1.0]), st.sampled_from([0.0, 1e-6, 1e-4, 1e-2]))
+SOME_LOADS = st.lists(st.sampled_from([1, 2, 5, 8, 10, 20, 32, 50, 64, 100, 200]), min_size=4, max_size=8, unique=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SOME_LOADS, SHAPES, st.sampled_from([0.0, 0.01, 0.1, 0.5]), st.integers(0, 1000))
+def test_the_fit_is_at_least_as_close_as_scipys(
+    loads: list[int], shape: tuple[float, float], noise: float, seed: int
+) -> None:
+    n = np.array(sorted(loads), float)
+    x = usl.model(n, 40.0, *shape) * np.exp(np.random.default_rng(seed).normal(0, noise, len(n)))
+
+    def residuals(guess: np.ndarray) -> np.ndarray:
+        return usl.model(n, *guess) / x - 1
+
+    theirs = min(
+        least_squares(residuals, (40.0, alpha, beta), bounds=([0, 0, 0], [np.inf, 1, 1]), x_scale=(40, 0.1, 0.01)).cost
+        for alpha, beta in usl_fit.STARTS
+    )
+    gamma, alpha, beta = usl_fit.coefficients(n, x)
+    assert gamma > 0
+    assert 0 <= alpha <= 1
+    assert 0 <= beta <= 1
+    assert (residuals(np.array([gamma, alpha, beta])) ** 2).sum() / 2 <= theirs * (1 + 1e-6) + 1e-12

@@ -101,9 +101,10 @@ help: ## this text
 	@$(PIP) -r requirements.txt
 	@touch $@
 
-.venv/.dev: requirements-dev.txt requirements.txt .venv/.runtime
+.venv/.dev: requirements-dev.txt requirements-parquet.txt requirements.txt .venv/.runtime
 	@echo "Installing the tools for tests and checks into .venv …"
 	@$(PIP) -r requirements-dev.txt
+	@$(PIP) --no-deps --upgrade --target .venv/parquet -r requirements-parquet.txt
 	@touch $@
 
 # The model is no must: without it the simulator serves. So a failure is said, and tried again next time.

@@ -1,7 +1,9 @@
 """What other tools read: the JSON of vLLM's benchmark, and the table of tokens as Parquet."""
 
-import importlib.util
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from run_on_paper import cancelled, failed, ok, step, write_run
 from analysis import tokens, vllm_json
 from analysis.errors import RunError
 from analysis.load import load
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # As `vllm bench serve --save-result` writes them (vllm/benchmarks/serve.py, 2026), but for what only it can know.
 KEYS = {"date", "endpoint_type", "backend", "label", "model_id", "tokenizer_id", "num_prompts", "request_rate"}
@@ -70,18 +74,35 @@ def test_a_folder_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere is no folder" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is not None, reason="pyarrow is installed")
 def test_parquet_without_its_library_is_one_sentence(tmp_path: Path) -> None:
     run = load(write_run(tmp_path, [ok("a", 1, [50, 60])]))
-    with pytest.raises(RunError, match=r"pyarrow, which is not installed: pip install pyarrow, or name a \.csv file"):
+    with pytest.raises(
+        RunError, match=r"not installed: pip install -r requirements-parquet\.txt, or name a \.csv file"
+    ):
         tokens.write(run, tmp_path / "tokens.parquet")
     assert not list(tmp_path.glob("tokens*"))
 
 
+READ = """
+import json, sys
+from pyarrow import parquet
+print(json.dumps(parquet.read_table(sys.argv[1]).to_pydict()))
+"""
+
+
 def test_parquet_is_the_same_table(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    run = load(write_run(tmp_path, [ok("a", 1, [50, 60], chunk_tokens=(1, 2)), ok("b", 2, [40])]))
-    found = parquet.read_table(tokens.write(run, tmp_path / "tokens.parquet")).to_pydict()
+    folder = write_run(tmp_path, [ok("a", 1, [50, 60], chunk_tokens=(1, 2)), ok("b", 2, [40])])
+    library = Path(sys.prefix, "parquet")  # make test puts it there
+    assert library.is_dir(), f"install pyarrow: pip install --no-deps --target {library} -r requirements-parquet.txt"
+
+    def python(*arguments: object) -> str:
+        command = [sys.executable, *map(str, arguments)]
+        environment = {**os.environ, "PYTHONPATH": str(library)}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+    path = tmp_path / "tokens.parquet"
+    python("-m", "analysis", "tokens", folder, "--out", path)
+    found = json.loads(python("-c", READ, path))
     assert found["request_id"] == ["a", "a", "b"]
     assert found["chunk"] == [0, 1, 0]
     assert found["gap_s"] == [None, pytest.approx(0.01), None]

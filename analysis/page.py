@@ -6,11 +6,12 @@ two whose hashes it names, so that nothing that slipped through could act.
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analysis import bokeh_json, figure
 from analysis.report_curves import Plot
@@ -18,6 +19,9 @@ from analysis.report_theme import dark, step_colors
 from analysis.report_words import definitions
 from tokenswarm import __version__
 from tokenswarm.metrics import DEFINITIONS_VERSION
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -43,30 +47,40 @@ def scripts(plots: Sequence[Plot]) -> Scripts:
 
 def render(template: str, drawn: Scripts, colors: int, context: Mapping[str, Any]) -> str:
     """The whole page. `colors`: how many colours of steps, or of runs, it uses."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
+    hashes = " ".join(map(_hash, (drawn.library, drawn.ours))) if drawn.documents else "'none'"
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            terms=definitions(),
+            version=__version__,
+            definitions_version=DEFINITIONS_VERSION,
+            css=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
+            swatches=Markup(_swatches(colors)),
+            library=Markup(drawn.library),
+            script=Markup(drawn.ours),
+            script_hashes=hashes,
+            documents=Markup(drawn.documents),
+            places=Markup(drawn.places),
+            colors=Markup(_json(dark(colors))),
+            **context,
+        )
+    )
+
+
+@functools.cache
+def _environment() -> "Environment":
+    """With the templates that it has read: a page is made twice to see how much room is left in it."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    )
-    hashes = " ".join(map(_hash, (drawn.library, drawn.ours))) if drawn.documents else "'none'"
-    return environment.get_template(template).render(
-        terms=definitions(),
-        version=__version__,
-        definitions_version=DEFINITIONS_VERSION,
-        css=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
-        swatches=Markup(_swatches(colors)),
-        library=Markup(drawn.library),
-        script=Markup(drawn.ours),
-        script_hashes=hashes,
-        documents=Markup(drawn.documents),
-        places=Markup(drawn.places),
-        colors=Markup(_json(dark(colors))),
-        **context,
     )
 
 

@@ -22,9 +22,10 @@ MOST_BINS = 400  # of a timeline: more than the plot has pixels to tell apart
 ECDF_POINTS = 160  # of one line
 MOST_GAPS = 300_000  # of one step's answers, for the curve over the position
 MOST_POSITIONS = 48
-BLOCK_CHUNKS = 1_000_000  # bounds the working memory
+BLOCK_CHUNKS = 100_000  # bounds the working memory, to what a processor's cache holds
 NICE_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600)
 OF_REQUEST = {names.TTFT: "ttft_us", names.TPOT: "tpot_us", names.E2E: "e2e_us"}
+OF_WINDOW = ["due_us", "end_us", "outcome", "output_tokens", "max_tokens", *OF_REQUEST.values()]  # what `censor` reads
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,25 +87,25 @@ def timeline(requests: pd.DataFrame, chunks: Chunks, steps: pd.DataFrame) -> Tim
 
 def _tokens(requests: pd.DataFrame, chunks: Chunks, edges_us: np.ndarray) -> np.ndarray:
     """Output tokens that arrived in each bin; a chunk whose tokens nobody told counts as one."""
-    count, start_us, width_us = len(edges_us) - 1, edges_us[0], edges_us[1] - edges_us[0]
-    found = np.zeros(count)
-    even, sent_us = tokens_per_chunk(requests), requests.sent_us.to_numpy() - start_us
+    count, width_us = len(edges_us) - 1, int(edges_us[1] - edges_us[0])
+    found = np.zeros(count + 1)  # the last one is for what arrived in none
+    even = np.nan_to_num(tokens_per_chunk(requests), nan=1.0)
+    sent_us = requests.sent_us.to_numpy() - int(edges_us[0])
     first = 0
     while first < len(requests):
         last = int(np.searchsorted(chunks.start, chunks.start[first] + BLOCK_CHUNKS, side="right")) - 1
         last = min(max(last, first + 1), len(requests))
         span, rows = slice(chunks.start[first], chunks.start[last]), chunks.per_request[first:last]
-        when = ((chunks.at_us[span] + np.repeat(sent_us[first:last], rows)) // width_us).astype(np.int64)
+        when = (np.repeat(sent_us[first:last], rows) + chunks.at_us[span]) // width_us
+        when = np.minimum(when.view(np.uint64), np.uint64(count)).view(np.int64)  # before the first bin is huge
         weight = np.repeat(even[first:last], rows)
         if chunks.tokens is not None:
             told = chunks.tokens[span]
             weight = np.where(np.isnan(told), weight, told)
-        inside = (when >= 0) & (when < count)
-        found += np.bincount(when[inside], np.nan_to_num(weight[inside], nan=1.0), minlength=count)
+        found += np.bincount(when, weight, minlength=count + 1)
         first = last
     whole = requests[(requests.n_chunks == 0) & (requests.outcome == Outcome.OK)]
-    found += np.histogram(whole.end_us, edges_us, weights=whole.output_tokens.fillna(0))[0]
-    return found
+    return found[:count] + np.histogram(whole.end_us, edges_us, weights=whole.output_tokens.fillna(0))[0]
 
 
 def _in_flight(requests: pd.DataFrame, edges_us: np.ndarray) -> np.ndarray:
@@ -147,6 +148,7 @@ def ecdfs(requests: pd.DataFrame, steps: pd.DataFrame, metric: str) -> list[pd.D
     """One frame a step: value_s, share (0…1), at most ECDF_POINTS rows. Requests sent in the step's window; those
     still open at its close are censored (Kaplan-Meier), so the line ends where nothing was seen any more."""
     found = []
+    requests = requests[OF_WINDOW]  # picking rows of all columns would take several times as long
     for step in steps.itertuples():
         has_window = np.isfinite(float(step.begin_us))  # type: ignore[arg-type]
         sent = censor(requests, step.begin_us, step.end_us) if has_window else requests.iloc[:0]  # type: ignore[arg-type]
@@ -179,34 +181,46 @@ def answer_position(requests: pd.DataFrame, chunks: Chunks, steps: pd.DataFrame)
 
 
 def _by_position(chunks: Chunks, rows: np.ndarray) -> pd.DataFrame:
-    gaps = [np.diff(chunks.of(int(row))) for row in rows]
-    empty = pd.DataFrame({"position": [], "low_s": [], "p50_s": [], "high_s": [], "n": []}, dtype=float)
-    if not gaps or not sum(map(len, gaps)):
-        return empty
-    position = np.concatenate([np.arange(1, len(one) + 1) for one in gaps])
+    position, gaps_us = _gaps(chunks, rows)
     reached = np.bincount(position)
-    longest = int(np.flatnonzero(reached >= min(20, max(6, len(rows) // 4)))[-1]) if (reached >= 6).any() else 0
+    enough = np.flatnonzero(reached >= min(20, max(6, len(rows) // 4)))
+    longest = int(enough[-1]) if len(enough) and (reached >= 6).any() else 0
     if longest < 2:
-        return empty
+        return pd.DataFrame({"position": [], "low_s": [], "p50_s": [], "high_s": [], "n": []}, dtype=float)
     edges = np.unique(np.linspace(1, longest + 1, min(longest, MOST_POSITIONS) + 1).round().astype(int))
-    bins = np.searchsorted(edges, position, side="right") - 1
     kept = position <= longest
-    values = pd.Series(np.concatenate(gaps)[kept] / MICRO).groupby(bins[kept])
-    quartiles = values.quantile(np.array([0.25, 0.5, 0.75])).unstack()
+    bins = (np.searchsorted(edges, np.arange(longest + 1), side="right") - 1)[position[kept]]
     middle = (edges[:-1] + edges[1:] - 1) / 2
-    return pd.DataFrame(
-        {
-            "position": middle[quartiles.index],
-            "low_s": quartiles[0.25].to_numpy(),
-            "p50_s": quartiles[0.5].to_numpy(),
-            "high_s": quartiles[0.75].to_numpy(),
-            "n": values.size().to_numpy(),
-        }
-    )
+    return _quartiles(bins, gaps_us[kept], len(middle)).assign(position=middle)
+
+
+def _gaps(chunks: Chunks, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of all chunks of these requests but each one's first: its place in the answer, and the gap before it in µs."""
+    counts = chunks.per_request[rows]
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    at_us = chunks.at_us[np.repeat(chunks.start[rows], counts) + place].astype(np.int64)
+    later = place > 0
+    return place[later], np.diff(at_us, prepend=0)[later]
+
+
+def _quartiles(bins: np.ndarray, gaps_us: np.ndarray, count: int) -> pd.DataFrame:
+    """low_s, p50_s, high_s and n of each of `count` bins, none of which is empty."""
+    least, width = gaps_us.min(), np.ptp(gaps_us) + 1
+    ordered = np.sort(bins * width + (gaps_us - least)) % width + least  # one sort for all bins
+    n = np.bincount(bins, minlength=count)
+    first = np.cumsum(n) - n
+    found = {}
+    for name, quantile in (("low_s", 0.25), ("p50_s", 0.5), ("high_s", 0.75)):
+        exact = (n - 1) * quantile
+        below = exact.astype(np.int64)
+        low, high = (ordered[first + np.minimum(below + more, n - 1)] for more in (0, 1))
+        found[name] = (low + (high - low) * (exact - below)) / MICRO
+    return pd.DataFrame(found | {"n": n})
 
 
 def prompts(requests: pd.DataFrame, steps: pd.DataFrame) -> tuple[list[pd.DataFrame], int]:
     """One frame a step: prompt_tokens, ttft_s of the answers sent in its window; every k-th over all steps; and k."""
-    known = requests[requests.in_window & requests.ttft_us.notna() & requests.prompt_tokens.notna()]
+    is_known = requests.in_window & requests.ttft_us.notna() & requests.prompt_tokens.notna()
+    known = requests.loc[is_known, ["step_index", "prompt_tokens", "ttft_us"]]
     rows, every = thinned(known.assign(ttft_s=known.ttft_us / MICRO))
     return [rows.loc[rows.step_index == index, ["prompt_tokens", "ttft_s"]] for index in range(len(steps))], every

@@ -2,25 +2,21 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.cells import MICRO, NEEDED, AnyRow, Place, cell_types, epoch_us, frame
-from analysis.chunks import Chunks, Lists, assemble, parse_lists
+from analysis import request_files, tables
+from analysis.cells import MICRO, epoch_us
+from analysis.chunks import Chunks, assemble
 from analysis.errors import RunError
-from analysis.rows import Block, RowReader
 from tokenswarm.record import SCHEMA, HealthRecord, RequestRecord, StepRecord
 from tokenswarm.runfolder import HEALTH_OF_ALL, REQUESTS_OF_ALL, RUN, STEPS
 from tokenswarm.server_row import FILE as SERVER
 from tokenswarm.server_row import ServerRow
-
-BLOCK_BYTES = 256_000  # of text at once: enough to amortise numpy's calls, small enough for a processor's cache
-PART_ROWS = 50_000  # whose cells are held until they become a part of the frame
-TIMES, TOKENS = "chunk_us", "chunk_tokens"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,9 +42,9 @@ def load(folder: Path) -> Run:
     steps_files, files = sorted(folder.glob(STEPS)), _request_files(folder)
     if not steps_files and not files:
         raise RunError(f"{folder} holds neither {STEPS} nor {REQUESTS_OF_ALL}: nothing was recorded in this run.")
-    steps, steps_cut, steps_notes = _small_table(StepRecord, steps_files)
-    health, health_cut, health_notes = _small_table(HealthRecord, sorted(folder.glob(HEALTH_OF_ALL)))
-    server, server_cut, server_notes = _small_table(ServerRow, sorted(folder.glob(SERVER)))
+    steps, steps_cut, steps_notes = tables.small_table(StepRecord, steps_files)
+    health, health_cut, health_notes = tables.small_table(HealthRecord, sorted(folder.glob(HEALTH_OF_ALL)))
+    server, server_cut, server_notes = tables.small_table(ServerRow, sorted(folder.glob(SERVER)))
     offsets_us = clock_offsets_us(info)
     requests, chunks, requests_cut, requests_notes = _requests(files, offsets_us)
     cut = steps_cut + health_cut + server_cut + requests_cut
@@ -69,8 +65,8 @@ def load(folder: Path) -> Run:
     health = _with_instants(health)
     if any(offsets_us.values()):
         health["us"] -= health.worker.map(offsets_us).astype(float).fillna(0.0)
-    tables = (_with_instants(steps), requests, chunks, health, _with_instants(server))
-    return Run(folder, info, *tables, cut, tuple(notes))
+    frames = (_with_instants(steps), requests, chunks, health, _with_instants(server))
+    return Run(folder, info, *frames, cut, tuple(notes))
 
 
 def _request_files(folder: Path) -> list[Path]:
@@ -102,71 +98,15 @@ def _with_instants(values: pd.DataFrame) -> pd.DataFrame:
     return values.assign(**{name.removesuffix("at") + "us": epoch_us(values[name]) for name in instants})
 
 
-def _blocks(reader: RowReader, kind: type[AnyRow]) -> Iterator[Block]:
-    """The file's blocks. Raises RunError where a column that is needed is missing."""
-    needed = [*NEEDED[kind], *([TIMES] if kind is RequestRecord else [])]
-    missing = [name for name in needed if name not in reader.columns]
-    if missing and reader.columns:
-        raise RunError(
-            f"{reader.path.name}, line 1: the column {', '.join(missing)} is missing; the header should begin with "
-            f"{','.join(list(cell_types(kind))[:4])},…"
-        )
-    return reader.blocks(BLOCK_BYTES)
-
-
-def _file_notes(reader: RowReader) -> list[str]:
-    return (
-        [f"{reader.path.name} was rewritten by another program (byte-order mark or CRLF)"] if reader.rewritten else []
-    )
-
-
-def _parts(blocks: Iterable[Block], kind: type[AnyRow], path: Path) -> Iterator[pd.DataFrame]:
-    """The scalar columns of `blocks` in few frames: each frame costs as much as some thousand rows."""
-    lines: list[int] = []
-    cells: dict[str, list[bytes]] = {}
-    wanted = cell_types(kind).keys()
-    for block in blocks:
-        lines += block.lines
-        for name in block.cells.keys() & wanted:
-            cells.setdefault(name, []).extend(block.cells[name])
-        if len(lines) >= PART_ROWS:
-            yield frame(kind, cells, path, lines)
-            lines, cells = [], {}
-    if lines:
-        yield frame(kind, cells, path, lines)
-
-
-def _small_table(kind: type[AnyRow], files: Sequence[Path]) -> tuple[pd.DataFrame, int, list[str]]:
-    parts, cut, notes = [frame(kind, {}, Path(), [])], 0, []
-    for path in files:
-        reader = RowReader(path)
-        parts += _parts(_blocks(reader, kind), kind, path)
-        cut += reader.cut
-        notes += _file_notes(reader)
-    return _joined(parts), cut, notes
-
-
-def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat(parts[1:], ignore_index=True) if parts[1:] else parts[0]
-
-
 def _requests(files: Sequence[Path], offsets_us: Mapping[str, float]) -> tuple[pd.DataFrame, Chunks, int, list[str]]:
-    parts = [frame(RequestRecord, {}, Path(), [])]
-    times: list[Lists] = []
-    tokens: list[Lists] = []
-    cut, notes = 0, []
-    for path in files:
-        reader = RowReader(path)
-        parts += _parts(_with_lists(_blocks(reader, RequestRecord), path, times, tokens), RequestRecord, path)
-        cut += reader.cut
-        notes += _file_notes(reader)
-    table = _on_one_clock(_with_instants(_joined(parts)), offsets_us)
+    read, notes = request_files.read(files)
+    table = _on_one_clock(_with_instants(tables.joined(RequestRecord, read.parts)), offsets_us)
     table = table.iloc[_by_time(table)]
     twice = int(table.request_id.dropna().duplicated().sum())
     if twice:
         notes.append(f"{twice} request ids occur twice: is a file of requests there as a copy?")
-    chunks = assemble(times, tokens, table.index.to_numpy())
-    return table.reset_index(drop=True), chunks, cut, notes
+    chunks = assemble(read.times, read.tokens, table.index.to_numpy())
+    return table.reset_index(drop=True), chunks, read.cut, notes
 
 
 def _by_time(table: pd.DataFrame) -> np.ndarray:
@@ -195,26 +135,3 @@ def _on_one_clock(table: pd.DataFrame, offsets_us: Mapping[str, float]) -> pd.Da
         sent_us=(table.sent_us - ahead_us).round().astype(np.int64),
         due_us=(table.scheduled_us.fillna(table.sent_us) - ahead_us).round().astype(np.int64),
     )
-
-
-def _with_lists(blocks: Iterable[Block], path: Path, times: list[Lists], tokens: list[Lists]) -> Iterator[Block]:
-    """`blocks`, their lists of numbers parsed into `times` and `tokens` while they pass."""
-    for block in blocks:
-        at, told = _lists(block, path)
-        times.append(at)
-        tokens.append(told)
-        yield block
-
-
-def _lists(block: Block, path: Path) -> tuple[Lists, Lists]:
-    at = parse_lists(block.cells[TIMES], Place(path, block.lines, TIMES))
-    place = Place(path, block.lines, TOKENS)
-    cells = block.cells.get(TOKENS, ())
-    if not any(cells):
-        return at, Lists(np.empty(0, np.int32), np.zeros(len(block.lines) + 1, np.int64))
-    told = parse_lists(cells, place)
-    wrong = np.flatnonzero((np.diff(told.start) != np.diff(at.start)) & (np.diff(told.start) > 0))
-    if len(wrong):
-        index = int(wrong[0])
-        raise place.error(index, f"one number for each of the {len(at[index])} chunks", cells[index])
-    return at, told

@@ -9,8 +9,10 @@ for it. (pandas' own parser is slower here, and would take a cut row for a whole
 
 import csv
 import dataclasses
+import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -67,16 +69,17 @@ class RowReader:
             raise RunError(f"{self.path.name}, line {number}: no CSV row ({error}); mend or delete the line.") from None
         return [cell.encode() for cell in cells]
 
-    def blocks(self, most_bytes: int) -> Iterator[Block]:
-        """The whole rows in order, those of about `most_bytes` of text at once."""
+    def blocks(self, most_bytes: int, begin: int = 0, end: int | None = None) -> Iterator[Block]:
+        """The whole rows in order, those of about `most_bytes` of text at once; from `begin` to `end` as of `cuts`."""
         if not self.columns:
             return
-        number, held = 2, b""
+        held = b""
         with self.path.open("rb") as file:
-            file.readline()
-            text = file.read(most_bytes)
+            number = _skip(file, begin, most_bytes)
+            text = file.read(_most(file, most_bytes, end))
             while text:
-                ahead = file.read(most_bytes)  # whether a short row is the LAST one decides what it means
+                ahead = file.read(_most(file, most_bytes, end))
+                is_last = not ahead and end is None  # whether a short row is the LAST one decides what it means
                 cut = text.rfind(b"\n")
                 body = b"".join((held, memoryview(text)[: max(cut, 0)]))
                 if cut < 0 or (ahead and QUOTE in body and body.count(QUOTE) % 2):  # a cell goes on behind this block
@@ -84,10 +87,22 @@ class RowReader:
                 else:
                     held = text[cut + 1 :]
                     breaks = _line_breaks(body)
-                    yield from self._block(number, body, breaks, is_last=not ahead, torn=bool(held))
+                    yield from self._block(number, body, breaks, is_last, torn=bool(held))
                     number += breaks + 1
                 text = ahead
         self.cut += bool(held)
+
+    def cuts(self, wanted: Sequence[int]) -> list[int]:
+        """Bytes behind the line breaks that follow the `wanted` ones: there the file may be read in parts.
+
+        None where a quote is in it: a line break may be part of a cell.
+        """
+        with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            first = text.find(b"\n") + 1
+            if not wanted or text.find(QUOTE) >= 0:
+                return []
+            found = {text.find(b"\n", at) + 1 for at in wanted}
+            return sorted(at for at in found if first < at < len(text))
 
     def _block(self, number: int, body: bytes, breaks: int, is_last: bool, torn: bool) -> Iterator[Block]:
         """The block of the lines of `body`, the first of which is line `number`; none where nothing is in them."""
@@ -153,6 +168,21 @@ class RowReader:
                 f"{self.path.name}, line {start}: a quote is opened and never closed, and rows follow; "
                 "mend or delete the line."
             )
+
+
+def _skip(file: BinaryIO, begin: int, most_bytes: int) -> int:
+    """The number of the line at byte `begin`, to which the file is read; at 0 it is the first one after the header."""
+    if not begin:
+        file.readline()
+        return 2
+    number = 1
+    while text := file.read(_most(file, most_bytes, begin)):
+        number += _line_breaks(text)
+    return number
+
+
+def _most(file: BinaryIO, most_bytes: int, end: int | None) -> int:
+    return most_bytes if end is None else min(most_bytes, end - file.tell())
 
 
 def _line_breaks(text: bytes) -> int:

@@ -1,13 +1,19 @@
 """Reading a run folder: whole rows are read whole, half rows are counted, and a wrong cell is named."""
 
+import tempfile
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from run_on_paper import T0, failed, lines, ok, write_run
 
+from analysis import request_files
 from analysis.errors import RunError
 from analysis.load import load
 from analysis.pipeline import analyse
+from analysis.rows import RowReader
 from tokenswarm.record import RequestRecord, StepRecord, columns
 
 REQUESTS = "requests-w1.csv"
@@ -186,7 +192,7 @@ def test_an_id_that_occurs_twice_is_said(run: Path) -> None:
 
 def test_blocks_do_not_show(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = analyse(run).summary
-    monkeypatch.setattr("analysis.load.BLOCK_BYTES", 1)
+    monkeypatch.setattr("analysis.request_files.BLOCK_BYTES", 1)
     monkeypatch.setattr("analysis.events.BLOCK_CHUNKS", 1)
     assert analyse(run).summary.equals(before)
 
@@ -195,3 +201,66 @@ def test_every_column_of_the_record_is_read(run: Path) -> None:
     lists = {"chunk_us", "chunk_tokens"}
     assert set(columns(RequestRecord)) - lists <= set(load(run).requests.columns)
     assert set(columns(StepRecord)) <= set(load(run).steps.columns)
+
+
+def many(run: Path, workers: int, rows: int) -> list[Path]:
+    """`run` with files of that many rows, and where they are."""
+    (run / REQUESTS).unlink()
+    for worker in range(workers):
+        made = [ok(f"{worker}-{row}", 1 + row, [50 + row % 7, 60, 70]) for row in range(rows)]
+        (run / f"requests-w{worker}.csv").write_text(lines(RequestRecord, made))
+    return sorted(run.glob("requests-*.csv"))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("processes", [2, 3, 8])
+def test_shares_of_big_files_make_the_same_run(
+    run: Path, monkeypatch: pytest.MonkeyPatch, workers: int, processes: int
+) -> None:
+    files = many(run, workers, 40)
+    (run / REQUESTS).write_text(lines(RequestRecord, [failed("q", 3, 5, detail='a "quote"')]))  # is read whole
+    whole = load(run)
+    monkeypatch.setattr(request_files, "cores", lambda: processes)
+    monkeypatch.setattr(request_files, "LEAST_BYTES", 500)
+    sizes = [path.stat().st_size for path in files]
+    pieces = request_files.shares([RowReader(path) for path in files], sizes, processes)
+    assert len(pieces) == processes
+    assert all(pieces)
+    shared = load(run)
+    pd.testing.assert_frame_equal(shared.requests, whole.requests)
+    assert shared.chunks.at_us.tolist() == whole.chunks.at_us.tolist()
+    assert shared.chunks.start.tolist() == whole.chunks.start.tolist()
+    assert (shared.cut_rows, shared.notes) == (whole.cut_rows, whole.notes)
+
+
+@pytest.mark.parametrize("row", [2, 21, 39])
+def test_a_wrong_row_of_a_share_is_named_by_its_line(run: Path, monkeypatch: pytest.MonkeyPatch, row: int) -> None:
+    (path,) = many(run, 1, 40)
+    rows = path.read_text().splitlines()
+    rows[row] = rows[row].replace("000 70000", "000 7x000")
+    path.write_text("\n".join(rows) + "\ncut")
+    monkeypatch.setattr(request_files, "LEAST_BYTES", 500)
+    with pytest.raises(RunError, match=rf"requests-w0\.csv, line {row + 1}, column chunk_us"):
+        load(run)
+    rows[row] = rows[row].replace("7x000", "70000")
+    path.write_text("\n".join(rows) + "\ncut")
+    assert (len(load(run).requests), load(run).cut_rows) == (40, 1)
+
+
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=5), st.integers(0, 9))
+def test_shares_hold_every_byte_once(rows: list[int], count: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        readers = []
+        for index, number in enumerate(rows):
+            path = Path(name) / f"requests-{index}.csv"
+            path.write_text("a,b,c\n" + "1,2,3\n" * number)
+            readers.append(RowReader(path))
+        sizes = [reader.path.stat().st_size for reader in readers]
+        pieces = request_files.shares(readers, sizes, count)
+        assert len(pieces) == max(count, 1)
+        flat = [piece for share in pieces for piece in share]
+        for reader in readers:
+            own = [piece for piece in flat if piece.path == reader.path]
+            assert [piece.begin for piece in own] == [0, *(piece.end for piece in own[:-1])]
+            assert own[-1].end is None
+        assert [piece.path for piece in flat] == sorted((piece.path for piece in flat), key=str)

@@ -165,9 +165,9 @@ def _vllm(given: argparse.Namespace) -> int:
 
 def _tokens(given: argparse.Namespace) -> int:
     _say_if_large(given.folder)
-    from analysis import load, tokens, unfinished
+    from analysis import pipeline, tokens
 
-    print(tokens.write(unfinished.with_unfinished(load.load(given.folder)), given.out or given.folder / tokens.FILE))
+    print(tokens.write(pipeline.read(given.folder), given.out or given.folder / tokens.FILE))
     return 0
 
 

@@ -20,11 +20,12 @@ ERRORS = (0.01, 0.05)  # of requests: percentiles are those of the survivors; be
 IMPOSSIBLE = (0.0, 0.01)  # of rows with times that cannot be
 START_BURST = (0.10, 1.0)  # of requests: the common start is in the steady figures, the warm-up is too short
 LEAST_REQUESTS = 6  # below, not even a median has a 95 % interval
+COUNTS = ["prompt_tokens", "output_tokens", "reasoning_tokens", "cached_tokens", "coalesced", "lag_max_us"]
 MOST_TOKENS_PER_S = 10_000.0  # for one user; the fastest hardware known decodes a third of it
 
 
 def impossible_rows(requests: pd.DataFrame, chunks: Chunks) -> np.ndarray:
-    """Rows with times that cannot be: before the request, backwards, after its end, or faster than any engine."""
+    """Rows that cannot be: times before the request, backwards, after its end, faster than any engine; counts below 0."""
     backwards = np.zeros(len(requests), bool)
     falls = np.flatnonzero(np.diff(chunks.at_us) < 0) + 1
     owners = np.searchsorted(chunks.start, falls, side="right") - 1
@@ -34,8 +35,9 @@ def impossible_rows(requests: pd.DataFrame, chunks: Chunks) -> np.ndarray:
     early = (first_us < 0) | (requests.ended_us < 0).to_numpy()
     late = last_us > requests.ended_us.fillna(np.inf).to_numpy()
     answer_early = (requests.first_answer_us < first_us).to_numpy()
+    negative = (requests[COUNTS] < 0).any(axis=1).to_numpy()
     too_fast = (requests.tpot_us < MICRO / MOST_TOKENS_PER_S).to_numpy()
-    return backwards | early | late | answer_early | too_fast
+    return backwards | early | late | answer_early | too_fast | negative
 
 
 def of_answers(row: Mapping[str, Any], sent: pd.DataFrame, impossible: np.ndarray) -> Iterator[Finding]:
@@ -62,7 +64,7 @@ def of_answers(row: Mapping[str, Any], sent: pd.DataFrame, impossible: np.ndarra
     yield from grade(
         impossible.mean(),
         IMPOSSIBLE,
-        f"impossible times in {int(impossible.sum())} of {things(count, 'row')}: a measurement fault",
+        f"impossible times or counts in {int(impossible.sum())} of {things(count, 'row')}: a measurement fault",
     )
     share = row[names.START_BURST] / count
     text = f"{share:.1%} of the requests are the first of their user: the warm-up is too short"

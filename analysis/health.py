@@ -91,7 +91,9 @@ def _of_load(health: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
 def _no_window(step: Any) -> Iterator[Finding]:
     if np.isnan(step.begin_us):
         why = "its users were never all up" if np.isnan(step.settled_us) else "it ended within its warm-up"
-        if not step.finished:
+        if not step.in_order:
+            why = "its instants are out of order"
+        elif not step.finished:
             why = "the run broke off in it before each of its users was answered after the warm-up"
         yield Verdict.INVALID, f"no steady window: {why}"
 

@@ -53,9 +53,10 @@ def of_client(step: Any, row: Mapping[str, Any], watch: pd.DataFrame) -> Iterato
     if not len(watch):
         return
     busiest = watch.groupby("worker").cpu_ratio.mean()
-    text = f"client CPU {busiest.max():.0%} of a core (worker {busiest.idxmax()}): use more workers"
-    yield from grade(float(busiest.max()), CPU_OF_CORE, text)
-    users = watch.groupby("worker").users.mean().sum()
+    if busiest.notna().any():
+        text = f"client CPU {busiest.max():.0%} of a core (worker {busiest.idxmax()}): use more workers"
+        yield from grade(float(busiest.max()), CPU_OF_CORE, text)
+    users = watch.groupby("worker").users.mean().sum(min_count=1)  # nobody counted them: unknown, not none
     yield from grade(1 - users / target, MISSING_USERS, f"{users:.1f} users were up instead of {target}")
     moved_s = watch.groupby("worker").clock_step_us.apply(lambda moves: moves.abs().sum()).max() / MICRO
     yield from grade(

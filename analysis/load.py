@@ -13,6 +13,7 @@ from analysis import request_files, tables
 from analysis.cells import MICRO, epoch_us
 from analysis.chunks import Chunks, assemble
 from analysis.errors import RunError
+from analysis.run_json import checked
 from tokenswarm.record import SCHEMA, HealthRecord, RequestRecord, StepRecord
 from tokenswarm.runfolder import HEALTH_OF_ALL, REQUESTS_OF_ALL, RUN, STEPS
 from tokenswarm.server_row import FILE as SERVER
@@ -84,7 +85,7 @@ def _info(path: Path) -> dict[str, Any]:
         raise RunError(f"{RUN}: expected UTF-8, byte {error.start + 1} is not.") from None
     if not isinstance(info, dict):
         raise RunError(f"{RUN}: expected an object, found something else.")
-    return info
+    return checked(info)
 
 
 def _schema_note(info: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.copies import without_copies
 from analysis.health import judge
 from analysis.load import Run, load
 from analysis.recount import recounted
@@ -23,9 +24,14 @@ class Analysis:
     summary: pd.DataFrame  # one row a step, columns as in names
 
 
+def read(folder: Path, tokenizer: str | None = None) -> Run:
+    """What the files say, each thing once, the step that the run broke off in included. Raises as `analyse`."""
+    return recounted(with_unfinished(without_copies(load(folder))), tokenizer)
+
+
 def analyse(folder: Path, tokenizer: str | None = None) -> Analysis:
     """Raises RunError where the folder cannot be read. tokenizer: as of `recount.recounted`, which may raise UsageError."""
-    run = recounted(with_unfinished(load(folder)), tokenizer)
+    run = read(folder, tokenizer)
     steps = windows(run.steps, run.info)
     requests = derive(place(run.requests, run.chunks, steps), run.chunks)
     summary = summarise(requests, run.chunks, steps, run.info.get("slos"))

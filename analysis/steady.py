@@ -13,8 +13,10 @@ import pandas as pd
 
 from analysis.cells import MICRO
 from analysis.chunks import Chunks
+from analysis.errors import RunError
 from tokenswarm import metrics
 from tokenswarm.record import Caution, Outcome
+from tokenswarm.runfolder import STEPS
 
 FINISHED = "finished"  # column of the steps: False for one that the run broke off in
 SHORT_TOLERANCE = 0.01  # of the planned length: a tick's worth of early ending is no cut
@@ -22,22 +24,29 @@ SHORT_TOLERANCE = 0.01  # of the planned length: a tick's worth of early ending 
 
 def windows(steps: pd.DataFrame, info: Mapping[str, Any]) -> pd.DataFrame:
     """One row a step: step, target_users, started_us, settled_us, until_us (next start), begin_us, end_us,
-    planned_us, short, finished.
+    planned_us, short, in_order, finished.
 
     `begin_us`, `end_us` are NaN for a step that never settled or ended within its warm-up: it has no window.
+    Raises RunError for a step without users.
     steps: of the run, as of `unfinished.with_unfinished`.
     """
     scenario = info.get("scenario") or {}
     warmup_us = float(scenario.get("warmup_s") or 0) * MICRO
     step_us = float(scenario["step_time_s"]) * MICRO if scenario.get("step_time_s") else np.nan
     found = steps.sort_values("started_us", kind="stable").reset_index(drop=True)
+    if (found.target_users < 1).any():
+        step, users = found[found.target_users < 1][["step", "target_users"]].iloc[0]
+        raise RunError(
+            f"{STEPS}: step {step:.0f} has {users:.0f} target_users, and a step has 1 or more; mend the file."
+        )
     last_us = float(info["ended_at"]) * MICRO if info.get("ended_at") else np.inf
     until_us = found.started_us.shift(-1).fillna(last_us)
     stopped_us = found.ended_us.fillna(until_us).replace(np.inf, np.nan)
     begin_us = (found.settled_us + warmup_us).round()
     planned_end_us = (found.settled_us + step_us).round().fillna(stopped_us)
     end_us = pd.concat([planned_end_us, stopped_us.fillna(planned_end_us)], axis=1).min(axis=1, skipna=False)
-    exists = end_us > begin_us
+    in_order = (found.settled_us >= found.started_us) & ~(stopped_us < found.started_us)
+    exists = (end_us > begin_us) & in_order
     planned_us = planned_end_us - begin_us
     return found[["step", "target_users", "started_us", "settled_us"]].assign(
         step=found.step.astype(int),
@@ -47,6 +56,7 @@ def windows(steps: pd.DataFrame, info: Mapping[str, Any]) -> pd.DataFrame:
         end_us=end_us.where(exists),
         planned_us=planned_us,
         short=~exists | (end_us - begin_us < planned_us * (1 - SHORT_TOLERANCE)),
+        in_order=in_order | found.settled_us.isna(),
         finished=found[FINISHED].astype(bool) if FINISHED in found else True,
     )
 

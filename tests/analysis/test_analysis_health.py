@@ -44,9 +44,9 @@ def test_a_sound_step_is_valid(tmp_path: Path) -> None:
         ({"stamp": Stamp.USER}, "suspect", "100% of the requests have arrival times taken by this process"),
         ({"cached_tokens": 3}, "suspect", "30% of the prompt tokens came from a warm prefix cache"),
         ({"prompt_tokens": 100, "cached_tokens": 96}, "invalid", "96% of the prompt tokens came from a warm prefix"),
-        ({"first_answer_us": 5}, "invalid", "impossible times in 100 of 100 rows: a measurement fault"),
-        ({"ended_us": 5}, "invalid", "impossible times in 100 of 100 rows"),
-        ({"output_tokens": 5000}, "invalid", "impossible times in 100 of 100 rows"),
+        ({"first_answer_us": 5}, "invalid", "impossible times or counts in 100 of 100 rows: a measurement fault"),
+        ({"ended_us": 5}, "invalid", "impossible times or counts in 100 of 100 rows"),
+        ({"output_tokens": 5000}, "invalid", "impossible times or counts in 100 of 100 rows"),
     ],
 )
 def test_what_rows_show(tmp_path: Path, more: dict[str, Any], expected: str, reason: str) -> None:
@@ -60,7 +60,7 @@ def test_impossible_rows_are_flagged_not_dropped(tmp_path: Path) -> None:
     run = analyse(write_run(tmp_path, rows, [step(1, 1, 0, 10)], seconds()))
     assert len(run.requests) == 101
     assert run.summary.requests_ok.tolist() == [100]
-    assert "impossible times in 97 of 100 rows" in run.summary.reasons[0]
+    assert "impossible times or counts in 97 of 100 rows" in run.summary.reasons[0]
     assert run.summary.verdict.tolist() == ["invalid"]
 
 

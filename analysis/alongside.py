@@ -5,6 +5,7 @@ vanishes, the work is done here when its result is asked for. So it can only be 
 """
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -76,6 +77,7 @@ def cores() -> int:
 def _serve(
     not_ours: Connection, ours: Connection, work: Callable[..., Any], prepare: Callable[[], object] | None
 ) -> None:
+    gc.freeze()  # what was made before stays shared: looking through it for garbage would copy it page by page
     not_ours.close()  # else it would never be seen that the first process is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which ends this one
     try:

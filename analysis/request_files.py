@@ -16,7 +16,7 @@ from analysis.tables import BLOCK_BYTES, check_columns, file_notes, parts
 from tokenswarm.record import RequestRecord
 
 TIMES, TOKENS = "chunk_us", "chunk_tokens"
-LEAST_BYTES = 8_000_000  # of a share: a second process costs as much time as reading a tenth of it
+LEAST_BYTES = 16_000_000  # of a share: the second process costs 0.1 s of CPU time, as much as reading a third of it
 MOST_SHARES = 8  # each holds what it has read until it is asked for
 
 

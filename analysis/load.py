@@ -105,7 +105,8 @@ def _requests(files: Sequence[Path], offsets_us: Mapping[str, float]) -> tuple[p
     table = table.iloc[_by_time(table)]
     twice = int(table.request_id.dropna().duplicated().sum())
     if twice:
-        notes.append(f"{twice} request ids occur twice: is a file of requests there as a copy?")
+        ids = "id occurs" if twice == 1 else "ids occur"
+        notes.append(f"{twice} request {ids} twice: is a file of requests there as a copy?")
     chunks = assemble(read.times, read.tokens, table.index.to_numpy())
     return table.reset_index(drop=True), chunks, read.cut, notes
 

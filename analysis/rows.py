@@ -19,6 +19,7 @@ import numpy as np
 from analysis.errors import RunError
 
 BOM = b"\xef\xbb\xbf"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 QUOTE = b'"'
 NEWLINE = ord("\n")
 Cells = list[bytes]
@@ -44,17 +45,27 @@ class RowReader:
         self.columns = self._header(first)
 
     def _header(self, first: bytes) -> list[str]:
+        line = first.removeprefix(BOM)
+        if first.startswith(UTF_16):
+            raise self._rewritten("UTF-8", "UTF-16")
+        if b"\r" in line.rstrip(b"\r\n"):
+            raise self._rewritten("lines ended by line feeds", "carriage returns alone")
+        if b"," not in line and (b";" in line or b"\t" in line):
+            raise self._rewritten("columns separated by commas", "semicolons" if b";" in line else "tabs")
         if not first.endswith(b"\n"):
             self.cut = int(bool(first))
             return []
-        line = first.removeprefix(BOM)
-        if b"," not in line and (b";" in line or b"\t" in line):
-            found = "semicolons" if b";" in line else "tabs"
-            raise RunError(
-                f"{self.path.name}, line 1: expected columns separated by commas, found {found}; a spreadsheet seems "
-                "to have rewritten the file: restore the original, or export it again as comma-separated UTF-8."
-            )
-        return [cell.decode(errors="replace") for cell in self._split(line.rstrip(b"\r\n"), 1)]
+        columns = [cell.decode(errors="replace") for cell in self._split(line.rstrip(b"\r\n"), 1)]
+        twice = [name for index, name in enumerate(columns) if name and name in columns[:index]]
+        if twice:
+            raise RunError(f"{self.path.name}, line 1: the column {twice[0]} is there twice; delete one of them.")
+        return columns
+
+    def _rewritten(self, expected: str, found: str) -> RunError:
+        return RunError(
+            f"{self.path.name}, line 1: expected {expected}, found {found}; a spreadsheet seems "
+            "to have rewritten the file: restore the original, or export it again as comma-separated UTF-8."
+        )
 
     def _split(self, line: bytes, number: int) -> Cells:
         if QUOTE not in line:

@@ -73,7 +73,8 @@ def _parquet(found: Iterator[pd.DataFrame], path: Path) -> None:
         from pyarrow import parquet
     except ImportError:
         raise RunError(
-            f"Parquet is written by pyarrow, which is not installed: pip install -r requirements-parquet.txt, or name a {CSV} file."
+            "Parquet is written by pyarrow, which is not installed: pip install -r requirements-parquet.txt, or name a "
+            f"{CSV} file."
         ) from None
     texts, counts, times = ("run_id", "request_id"), ("step", "chunk"), ("arrived_at", "gap_s")
     fields = [(name, pa.string()) for name in texts] + [(name, pa.int64()) for name in counts]

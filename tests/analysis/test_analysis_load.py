@@ -1,6 +1,7 @@
 """Reading a run folder: whole rows are read whole, half rows are counted, and a wrong cell is named."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -264,3 +265,22 @@ def test_shares_hold_every_byte_once(rows: list[int], count: int) -> None:
             assert [piece.begin for piece in own] == [0, *(piece.end for piece in own[:-1])]
             assert own[-1].end is None
         assert [piece.path for piece in flat] == sorted((piece.path for piece in flat), key=str)
+
+
+@pytest.mark.parametrize(
+    ("rewritten", "words"),
+    [
+        (
+            lambda text: text.replace("\n", "\r").encode(),
+            "expected lines ended by line feeds, found carriage returns alone",
+        ),
+        (lambda text: text.encode("utf-16"), "expected UTF-8, found UTF-16"),
+        (lambda text: text.replace(",", "\t").encode(), "expected columns separated by commas, found tabs"),
+        (lambda text: text.replace("user,task", "user,user").encode(), "the column user is there twice"),
+    ],
+)
+def test_a_file_that_another_program_wrote_is_named(run: Path, rewritten: Callable[[str], bytes], words: str) -> None:
+    path = run / REQUESTS
+    path.write_bytes(rewritten(path.read_text()))
+    with pytest.raises(RunError, match=rf"requests-w1\.csv, line 1: .*{words}"):
+        load(run)

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as Xml
 
 from analysis import gate_text
 from analysis.gate import Gate
+from analysis.printable import printable
 from analysis.verdicts import Judged, Verdict
 
 JSON, MARKDOWN, JUNIT = "gate.json", "gate.md", "gate.xml"
@@ -65,23 +66,23 @@ def to_json(gate: Gate) -> str:
 
 def junit(gate: Gate) -> str:
     """A failing figure is a failure; one that is not decided or cannot be judged is an error: neither is a pass."""
-    suite = Xml.Element("testsuite", name=f"gate against {_clean(gate.baseline_name)}")
+    suite = Xml.Element("testsuite", name=f"gate against {printable(gate.baseline_name)}")
     for one in gate.judged:
         name = f"{one.budget.name} within {one.budget}"
-        case = Xml.SubElement(suite, "testcase", classname=f"gate.{_clean(one.where)}", name=_clean(name))
+        case = Xml.SubElement(suite, "testcase", classname=f"gate.{printable(one.where)}", name=printable(name))
         if one.verdict is not Verdict.PASS:
             kind = "failure" if one.verdict is Verdict.FAIL else "error"
             text = " ".join(
                 filter(None, [gate_text.change(one, one.change), f"({gate_text.interval(one)}):", one.reason])
             )
-            Xml.SubElement(case, kind, type=one.verdict.value, message=_clean(text))
+            Xml.SubElement(case, kind, type=one.verdict.value, message=printable(text))
         elif one.reason or one.improved:
-            Xml.SubElement(case, "system-out").text = _clean(
+            Xml.SubElement(case, "system-out").text = printable(
                 one.reason or f"better: {gate_text.change(one, one.change)}"
             )
     for why in gate.refusals:
         case = Xml.SubElement(suite, "testcase", classname="gate", name="comparable")
-        Xml.SubElement(case, "error", type=gate.verdict.value, message=_clean(why))
+        Xml.SubElement(case, "error", type=gate.verdict.value, message=printable(why))
     cases = suite.findall("testcase")
     if not cases:  # an empty suite reads as a pass
         case = Xml.SubElement(suite, "testcase", classname="gate", name="evidence")
@@ -91,11 +92,6 @@ def junit(gate: Gate) -> str:
     suite.set("tests", str(len(suite.findall("testcase"))))
     Xml.indent(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(suite, encoding="unicode") + "\n"
-
-
-def _clean(text: str) -> str:
-    """Without the characters that XML 1.0 cannot hold."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def write(

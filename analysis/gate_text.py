@@ -13,6 +13,7 @@ from analysis.baseline import Baseline
 from analysis.budget import Form
 from analysis.change import FAIL_RISK, PASS_RISK
 from analysis.gate import Gate
+from analysis.printable import printable
 from analysis.scale import WITHHELD, Scale
 from analysis.verdicts import Judged, Verdict
 
@@ -30,6 +31,7 @@ POINTS_TO = {
     "error_ratio": "more requests fail or come back empty",
     "truncated_ratio": "more answers run into their limit",
 }
+MARKUP = "\\`*[]|~"  # of Markdown, inside a line
 HEAD = ("where", "figure", "baseline", "this run", "change", "interval", "budget", "verdict")
 
 
@@ -93,13 +95,17 @@ def headline(gate: Gate) -> str:
     decided = [one for one in gate.judged if one.verdict is gate.verdict]
     if gate.verdict is Verdict.PASS:
         better = sum(one.improved for one in gate.judged)
-        return f"{said}: all {len(decided)} figures are within their budgets" + (
-            f", {better} got better" if better else ""
+        within = (
+            "the one figure is within its budget"
+            if len(decided) == 1
+            else f"all {len(decided)} figures are within budget"
         )
+        return f"{said}: {within}" + (f", {better} got better" if better else "")
     if gate.verdict is Verdict.FAIL:
         which = dict.fromkeys(f"{one.budget.name} at {one.where}{points_to(one)}" for one in decided)
         return f"{said}: {'; '.join(which)}"
-    what = "are not decided" if gate.verdict is Verdict.INCONCLUSIVE else "cannot be judged"
+    is_one = len(decided) == 1
+    what = f"{'is' if is_one else 'are'} not decided" if gate.verdict is Verdict.INCONCLUSIVE else "cannot be judged"
     return f"{said}: {len(decided)} of {len(gate.judged)} figures {what}"
 
 
@@ -124,6 +130,11 @@ def runs(baseline: Baseline, now_s: float | None = None) -> str:
 
 def _age(seconds: float) -> str:
     return f"{seconds / DAY_S:.0f} days old" if seconds >= 2 * DAY_S else f"{max(seconds, 0) / 3600:.0f} h old"
+
+
+def ending(gate: Gate) -> str:
+    """The exit code in words: `make` shows it, and ends with 2 itself whatever it was."""
+    return f"exit code {int(gate.exit_code)} ({gate.verdict.value})"
 
 
 def reasons(gate: Gate) -> Iterator[str]:
@@ -178,9 +189,9 @@ def render(gate: Gate, width: int, color: bool = False, now_s: float | None = No
         emoji=False,
         markup=False,
     )
-    console.print(headline(gate), style=STYLES[gate.verdict] if color else None)
+    console.print(printable(headline(gate)), style=STYLES[gate.verdict] if color else None)
     for line in about(gate, now_s):
-        console.print(line)
+        console.print(printable(line))
     moved = [one for one in seen(gate) if verdict(one)]
     still = len(seen(gate)) - len(moved)
     for title, lines in (("", ordered(gate)), ("Gating nothing, changed for sure", moved)):
@@ -193,9 +204,10 @@ def render(gate: Gate, width: int, color: bool = False, now_s: float | None = No
             f"{still} more figures gate nothing and did not change for sure; gate.md and gate.json show them."
         )
     for line in reasons(gate):
-        console.print(f"- {line}")
+        console.print(printable(f"- {line}"))
     for line in warnings(gate):
-        console.print(f"note: {line}")
+        console.print(printable(f"note: {line}"))
+    console.print(ending(gate))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
@@ -207,7 +219,8 @@ def _table(title: str, lines: list[Judged]) -> Table:
         table.add_column(head, justify="left" if index in (0, 1, 7) else "right", no_wrap=index in (1, 5, 7))
     for one in lines:
         table.add_row(
-            *cells(one), style=STYLES[one.verdict] if one.gating and one.verdict is not Verdict.PASS else None
+            *map(printable, cells(one)),
+            style=STYLES[one.verdict] if one.gating and one.verdict is not Verdict.PASS else None,
         )
     return table
 
@@ -227,9 +240,10 @@ def markdown(gate: Gate, now_s: float | None = None) -> str:
 
 
 def _md(text: str) -> str:
-    for char, instead in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|"), ("\n", " ")):
+    """`text` as it is: whoever wrote it makes no markup, no link and no column of it."""
+    for char, instead in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(char, instead)
-    return text
+    return "".join(f"\\{char}" if char in MARKUP else char for char in printable(text))
 
 
 def _md_table(lines: list[Judged]) -> list[str]:

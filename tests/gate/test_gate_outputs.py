@@ -85,6 +85,36 @@ def test_junit_bears_any_text() -> None:
     assert Xml.fromstring(text.encode("utf-8", "replace")).find("testcase/error") is not None
 
 
+HOSTILE = "m\x1b[31m|`x` [a](http://b) **c** <img src=d>\u202e\r\n# e\x00\ud800\x9b"
+
+
+def test_names_that_others_chose_are_text_everywhere() -> None:
+    """A server may call its model what it likes."""
+    found = held(run(model=HOSTILE, conditions={"model": HOSTILE}))
+    terminal = gate_text.render(found, 200, now_s=T0)
+    assert all(line.isprintable() for line in terminal.splitlines())
+    page = gate_text.markdown(found, now_s=T0)
+    assert all(line.isprintable() for line in page.splitlines())
+    assert "\\|\\`x\\` \\[a\\](http://b) \\*\\*c\\*\\* &lt;img src=d&gt;" in page
+    assert not any(line.startswith("# e") for line in page.splitlines())
+    assert Xml.fromstring(gate_files.junit(found)).find("testcase/error") is not None
+    (differs,) = json.loads(gate_files.to_json(found).encode("utf-8", "backslashreplace"))["differs"]
+    assert differs["run"] == HOSTILE
+
+
+@pytest.mark.parametrize("now", [run(), run(SLOW), run(step(ttft_s=EVEN[:10])), run(seed=2)])
+def test_the_last_line_is_the_exit_code(now: baseline.RunKept) -> None:
+    """`make` ends with 2 whatever it was."""
+    found = held(now)
+    last = gate_text.render(found, 110, now_s=T0).splitlines()[-1]
+    assert last == f"exit code {int(found.exit_code)} ({found.verdict})"
+
+
+def test_one_figure_is_one_figure() -> None:
+    assert gate_text.headline(held(run(), "ttft_p95:+10%")) == "PASS: the one figure is within its budget"
+    assert gate_text.headline(held(run())) == "PASS: all 4 figures are within budget"
+
+
 def test_json_is_standard_and_whole() -> None:
     found = held(run(step(ttft_s=EVEN[:10] + 0.1), run_id="r2"))
     plain = json.loads(gate_files.to_json(found), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))

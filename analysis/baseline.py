@@ -8,9 +8,10 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from analysis.gate_errors import GateUsage, NoEvidence
 from analysis.kept import StepKept
 from analysis.quality import Answers, from_plain
 from analysis.resampling import CELLS, Samples
+from analysis.spread import STATED_DF, Spread
 
 FORMAT = 1
 FOLDER = Path("baselines")
@@ -49,6 +51,11 @@ class RunKept:
     def started_at(self) -> float | None:
         """Epoch s."""
         return self.info.get("started_at")
+
+    @property
+    def identity(self) -> tuple[str, float | None]:
+        """A run's name may be given again to a later one; the instant it started at is its own."""
+        return self.run_id, self.started_at
 
     def step(self, key: tuple[int, int]) -> StepKept | None:
         return next((step for step in self.steps if step.key == key), None)
@@ -172,15 +179,19 @@ def write(run: RunKept, name: str, root: Path = FOLDER) -> Path:
 class Baseline:
     name: str
     runs: tuple[RunKept, ...]  # oldest first
-    spread: dict[str, float]  # figure → measured run-to-run standard deviation of its logarithm; empty: not measured
+    spread: dict[str, Spread]  # by figure, as calibrated; empty: not measured
 
 
 def read(name: str, root: Path = FOLDER, ref: str | None = None) -> Baseline:
     """The baseline called `name`, of the working tree or of git revision `ref`. Raises GateUsage or NoEvidence."""
     folder = root / checked(name)
+    if ref and ref.startswith("-"):
+        raise GateUsage(f"--base-ref: '{ref}' is no revision")
     texts = _at_revision(folder, ref) if ref else _in_tree(folder)
     of = f" at {ref}" if ref else ""
-    runs = [from_text(text, f"{folder / file}{of}") for file, text in texts.items() if file != CALIBRATION]
+    found = {file: from_text(text, f"{folder / file}{of}") for file, text in texts.items() if file != CALIBRATION}
+    _check_each_is_another(found, folder)
+    runs = list(found.values())
     if not runs:
         raise NoEvidence(
             f"There is no baseline '{name}': {folder}{of} holds no run. "
@@ -191,30 +202,62 @@ def read(name: str, root: Path = FOLDER, ref: str | None = None) -> Baseline:
     return Baseline(name, tuple(runs), spread)
 
 
-def read_spread(text: str, where: str) -> dict[str, float]:
+def read_spread(text: str, where: str) -> dict[str, Spread]:
+    """What `calibrate` wrote, or a person: standard deviations, and the degrees of freedom they are known with."""
     try:
-        return {str(name): float(value) for name, value in json.loads(text)["spread"].items()}
+        found = json.loads(text)
+        known = found.get("df") or {}
+        read = {name: Spread(float(sd), float(known.get(name, STATED_DF))) for name, sd in found["spread"].items()}
+        wrong = [name for name, one in read.items() if not (0 <= one.sd < math.inf and 0 < one.df < math.inf)]
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)}: no standard deviation")
+        return read
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoEvidence(f"{where} cannot be read ({error!r}); make it again with make calibrate.") from None
 
 
+def _check_each_is_another(found: Mapping[str, RunKept], folder: Path) -> None:
+    """One run kept twice would look like two that agree to the last digit: as if this machine had no noise."""
+    seen: dict[tuple[str, float | None], str] = {}
+    for file, run in found.items():
+        first = seen.setdefault(run.identity, file)
+        if first != file:
+            raise NoEvidence(f"{folder / first} and {file} hold the same run, {run.run_id}; delete one of them.")
+
+
 def _in_tree(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json"))}
+    return {path.name: _decoded(_bytes(path), path) for path in sorted(folder.glob("*.json"))}
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise NoEvidence(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _decoded(content: bytes, path: Path) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise NoEvidence(
+            f"{path} cannot be read: it is no UTF-8; keep the baseline again with make baseline."
+        ) from None
 
 
 def _at_revision(folder: Path, ref: str) -> dict[str, str]:
-    listed = _git("ls-tree", "-z", "--name-only", ref, "--", f"./{folder}/")
+    listed = os.fsdecode(_git("ls-tree", "-z", "--name-only", ref, "--", f"./{folder}/"))
     names = [Path(path) for path in listed.split("\0") if path.endswith(".json")]
-    return {path.name: _git("show", f"{ref}:./{path.as_posix()}") for path in names}
+    return {path.name: _decoded(_git("show", f"{ref}:./{path.as_posix()}"), path) for path in names}
 
 
-def _git(*arguments: str) -> str:
+def _git(*arguments: str) -> bytes:
     command: Sequence[str] = ["git", *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     except FileNotFoundError:
         raise GateUsage("--base-ref needs git, and it is not installed") from None
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no words"])[0]
+        said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no words"])[0]
         raise NoEvidence(f"The baseline cannot be read from git: {said}. Is that revision fetched?")
     return done.stdout

@@ -1,6 +1,7 @@
 """Budgets: how much worse a figure may become. `ttft_p95:+10%|5ms,output_tokens_per_s:-5%,error_ratio:+1pp`.
 
-A percentage has an absolute floor beside it: +10 % of 2 ms is nothing. After "|" a floor of one's own can be given.
+The sign is the bad side and can be left out. A percentage has an absolute floor beside it: +10 % of 2 ms is nothing. After
+"|" a floor of one's own can be given.
 """
 
 import dataclasses
@@ -22,7 +23,7 @@ QUALITY_DEFAULT = (
 )
 RATIO, SECONDS = "ratio", "s"
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-_SIZE = re.compile(r"([+-])\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(\S*)")
+_SIZE = re.compile(r"([+-]?)\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(\S*)")
 _FLOOR = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(\S*)")
 
 # Seconds below which a change of a time is nobody's concern; of the time of a token they add up over an answer.
@@ -91,12 +92,12 @@ def parse_one(text: str) -> Budget:
         raise GateUsage(f"BUDGET: '{text}' must look like FIGURE:CHANGE, for example {EXAMPLE}")
     metric, statistic = figure(name)
     change, bar, floor = (part.strip() for part in rest.partition("|"))
-    size = _SIZE.fullmatch(change)
-    if size is None:
+    size = _SIZE.fullmatch(change.replace("\N{MINUS SIGN}", "-"))
+    if size is None or not math.isfinite(float(size[2])):
         raise GateUsage(
             f"BUDGET {name}: '{change}' is no change; write a sign, a number and a unit, like {_like(metric)}"
         )
-    if (size[1] == "+") != (metric.better is Better.LOWER):
+    if size[1] and (size[1] == "+") != (metric.better is Better.LOWER):
         worse = "rises" if metric.better is Better.LOWER else "falls"
         raise GateUsage(
             f"BUDGET {name}: {metric.label} is worse when it {worse}, so its budget is written like {_like(metric)}, "

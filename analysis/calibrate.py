@@ -5,15 +5,17 @@ What runs differ by, beyond what each is unsure of by itself, is the spread that
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analysis.gate_errors import GateUsage, NoEvidence
+
+if TYPE_CHECKING:
+    from analysis.spread import Spread
 
 LEAST_RUNS = 3
 LEAST_SPREAD = 0.0025  # a few runs that happen to agree are no proof that runs do
@@ -48,6 +50,8 @@ def run(asked: argparse.Namespace) -> int:
         if len(folders) < LEAST_RUNS:
             raise GateUsage(f"{len(folders)} runs show no spread; name {LEAST_RUNS} or more, or --repeat {LEAST_RUNS}")
         runs = [gate.keep(folder) for folder in folders]
+        if len({one.identity for one in runs}) < len(runs):
+            raise GateUsage("the same run is named twice; it does not differ from itself")
         differs = comparable.compare(runs[-1], runs[:-1]).refused
         if differs:
             raise NoEvidence("These runs are not of the same thing: " + "; ".join(map(str, differs)))
@@ -61,7 +65,7 @@ def run(asked: argparse.Namespace) -> int:
         {name: value for name, value in found.items() if value is not None}, [one.run_id for one in runs], asked
     )
     for name, value in found.items():
-        print(f"{name}: {'not measured' if value is None else f'runs differ by ±{value:.2%} (standard deviation)'}")
+        print(f"{name}: {'not measured' if value is None else f'runs differ by ±{value.sd:.2%} (standard deviation)'}")
     print(path)
     return 0
 
@@ -81,17 +85,17 @@ def made(repeat: int, options: Sequence[str]) -> list[Path]:
     return folders
 
 
-def measured(budget: Any, runs: Sequence[Any]) -> float | None:
-    """Standard deviation of the figure's logarithm from run to run, over all steps; None where no step shows it.
+def measured(budget: Any, runs: Sequence[Any]) -> "Spread | None":
+    """By how much the figure differs from run to run, over all steps; None where no step shows it.
 
     Shares (error_ratio) have none: their doubt is that of their counts.
     """
-    from analysis.change import spread
+    from analysis import spread
     from analysis.doubt import SHARES, Unjudgeable, figures_of, value_of
 
     if budget.metric.name in SHARES:
         return None
-    variances = []
+    groups = []
     for key in dict.fromkeys(step.key for one in runs for step in one.steps):
         steps = [one.step(key) for one in runs]
         try:
@@ -101,16 +105,20 @@ def measured(budget: Any, runs: Sequence[Any]) -> float | None:
             print(f"note: {budget.name} at {key[0]} users: {why}", file=sys.stderr)
             continue
         if len(figures) >= LEAST_RUNS:
-            variances.append(spread(figures, 0.0)[0] ** 2)
-    return max(LEAST_SPREAD, math.sqrt(sum(variances) / len(variances))) if variances else None
+            groups.append(figures)
+    if not groups:
+        return None
+    found = spread.of_runs(groups, None)
+    return found if found.sd >= LEAST_SPREAD else spread.Spread(LEAST_SPREAD)
 
 
-def write(found: dict[str, float], run_ids: Sequence[str], asked: argparse.Namespace) -> Path:
+def write(found: dict[str, "Spread"], run_ids: Sequence[str], asked: argparse.Namespace) -> Path:
     from analysis.baseline import CALIBRATION
 
     folder = asked.baselines / asked.name
     folder.mkdir(parents=True, exist_ok=True)
     path: Path = folder / CALIBRATION
-    body = {"spread": {name: float(f"{value:.4g}") for name, value in found.items()}, "runs": list(run_ids)}
+    sds, dfs = ({name: float(f"{getattr(one, field):.4g}") for name, one in found.items()} for field in ("sd", "df"))
+    body = {"spread": sds, "df": dfs, "runs": list(run_ids)}
     path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
     return path

@@ -11,20 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from analysis import spread
+from analysis.spread import STATED_DF, Figure, Spread
+
 PASS_RISK = 0.01  # that a change as large as its budget is passed
 FAIL_RISK = 0.01  # that any of a gate's comparisons fails although every change is within its budget
-FLOOR_SPREAD = 0.01  # standard deviation of a figure from run to run, where no one has measured it
-TRUSTED_RUNS = 5  # from so many baseline runs on, their own spread is believed even below the floor
-STATED_DF = 1000.0  # of what is stated, not estimated
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure of one run: its logarithm and the standard deviation of that, from `df` + 1 blocks."""
-
-    log: float
-    sd: float
-    df: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,32 +37,22 @@ def student(df: float, tail: float) -> float:
     return float(stdtrit(df, 1 - tail))
 
 
-def spread(baselines: Sequence[Figure], floor: float) -> tuple[float, float]:
-    """Run-to-run standard deviation of a logarithm, and its degrees of freedom: what the runs differ by beyond what
-    each is unsure of by itself; at least `floor`, unless there are TRUSTED_RUNS.
+def of_logs(run: Figure, baselines: Sequence[Figure], sign: int, stated: Spread | None, comparisons: int) -> Change:
+    """`sign`: 1 where lower is better, else -1. `stated`: the spread from run to run, None where nobody measured it; it
+    counts for the run and for the baseline.
     """
-    if len(baselines) < 2:
-        return floor, STATED_DF
-    own = float(np.mean([one.sd**2 for one in baselines]))
-    seen = math.sqrt(max(0.0, float(np.var([one.log for one in baselines], ddof=1)) - own))
-    if seen <= floor and len(baselines) < TRUSTED_RUNS:
-        return floor, STATED_DF
-    return seen, len(baselines) - 1.0
-
-
-def of_logs(run: Figure, baselines: Sequence[Figure], sign: int, floor: float, comparisons: int) -> Change:
-    """`sign`: 1 where lower is better, else -1. The spread from run to run counts for the run and for the baseline."""
     n = len(baselines)
+    run, baselines = spread.believed(run, baselines)
     base = float(np.mean([one.log for one in baselines]))
-    between, between_df = spread(baselines, floor)
+    between = spread.of_runs([baselines], stated)
     parts = [(run.sd**2, run.df), *((one.sd**2 / n**2, one.df) for one in baselines)]
     within = math.sqrt(sum(part for part, _ in parts))
-    parts.append((between**2 * (1 + 1 / n), between_df))
+    parts.append((between.sd**2 * (1 + 1 / n), between.df))
     variance = sum(part for part, _ in parts)
     df = variance**2 / sum(part**2 / df for part, df in parts) if variance else STATED_DF  # Satterthwaite
     harm, sd = sign * (run.log - base), math.sqrt(variance)
     t_low, t_high = student(df, FAIL_RISK / comparisons), student(df, PASS_RISK)
-    return Change(harm, harm - t_low * sd, harm + t_high * sd, within, math.sqrt(between**2 * (1 + 1 / n)), t_high)
+    return Change(harm, harm - t_low * sd, harm + t_high * sd, within, between.sd * math.sqrt(1 + 1 / n), t_high)
 
 
 def clopper_pearson(hits: float, n: float, tail: float) -> tuple[float, float]:

@@ -8,9 +8,10 @@ import numpy as np
 
 from analysis import kept, names
 from analysis.budget import Budget
-from analysis.change import Figure, Share
+from analysis.change import Share
 from analysis.kept import StepKept
 from analysis.resampling import COARSE, FINE, draws, quantiles, sums
+from analysis.spread import Figure
 
 LEAST_REQUESTS_DEEP = 4.0  # a window shorter than so many requests after each other shows no variation in time
 UNKNOWN_AT = 0.05  # of the resamples in which the quantile is not reached: beyond, its spread is not known

@@ -11,10 +11,10 @@ from analysis import budget as budgets
 from analysis import comparable, pipeline, quality
 from analysis.baseline import Baseline, RunKept
 from analysis.budget import Budget
-from analysis.change import FLOOR_SPREAD
 from analysis.comparable import Comparison
 from analysis.gate_errors import GateUsage, NoEvidence
 from analysis.kept import steps
+from analysis.spread import ASSUMED, Spread
 from analysis.verdicts import Judged, Verdict, judge, judge_quality, worst
 from tokenswarm.runfolder import RunState
 
@@ -60,7 +60,7 @@ class Asked:
     quality_budgets: Sequence[Budget] = ()
     allow: Collection[str] = ()
     users: tuple[int, ...] = ()
-    spread: float | None = None  # run-to-run; None: as calibrated, or the stated floor
+    spread: float | None = None  # run-to-run; None: as calibrated, as the baseline's runs show, or as assumed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +99,11 @@ def hold(baseline: Baseline, run: RunKept, asked: Asked) -> Gate:
     comparison = comparable.compare(run, baseline.runs, _with_steps(asked))
     _check_names(comparison, asked, baseline)
     why = [str(one) for one in comparison.refused]
+    if run.identity in {one.identity for one in baseline.runs}:
+        why.append(
+            f"{run.run_id} is itself a run of the baseline '{baseline.name}': no run can be judged against itself. Keep the "
+            "baseline from what is released, and read it from its branch (--base-ref)"
+        )
     state = run.info.get("state")
     if state not in (None, RunState.COMPLETE, RunState.INTERRUPTED):
         why.append(f"the run is {state}: it did not come to its end")
@@ -166,8 +171,8 @@ def _speed(
         theirs = [one.step(key) for one in baseline.runs]
         where = next(step.label for step in theirs if step is not None)
         for budget in of:
-            floor = asked.spread if asked.spread is not None else baseline.spread.get(budget.name, FLOOR_SPREAD)
-            found.append(judge(budget, where, run.step(key), theirs, comparisons, gating, floor))
+            stated = baseline.spread.get(budget.name) if asked.spread is None else Spread(asked.spread)
+            found.append(judge(budget, where, run.step(key), theirs, comparisons, gating, stated))
     return found
 
 
@@ -200,7 +205,7 @@ def _notes(baseline: Baseline, asked: Asked) -> list[str]:
     notes = []
     if len(baseline.runs) == 1 and asked.spread is None and not baseline.spread:
         notes.append(
-            f"one baseline run: how much runs differ from each other is unknown; a standard deviation of {FLOOR_SPREAD:.0%} is "
+            f"one baseline run: how much runs differ from each other is unknown; a standard deviation of {ASSUMED.sd:.0%} is "
             "assumed (make calibrate measures it, or keep more baseline runs)"
         )
     return notes

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from analysis import spread
 from analysis.budget import Budget, Form, log_limit
-from analysis.change import FLOOR_SPREAD, TRUSTED_RUNS, Change, Figure, Share, of_logs, of_shares, spread
+from analysis.change import Change, Share, of_logs, of_shares
 from analysis.doubt import SHARES, Unjudgeable, figures_of, pooled, share_of, value_of
 from analysis.kept import StepKept
+from analysis.spread import Figure, Spread
 from tokenswarm.metrics import METRICS
 
 SHOWN_SPREAD_RUNS = 3  # baseline runs from which on lying among them says something
+MANY_RUNS = 5  # of a baseline: more of them are no advice
 MARGIN = 1.2  # on a length that would just do
 MOST_TIMES = 50.0  # longer runs than that are no advice
 
@@ -60,9 +63,9 @@ def judge(
     baselines: Sequence[StepKept | None],
     comparisons: int,
     gating: bool = True,
-    floor: float = FLOOR_SPREAD,
+    stated: Spread | None = None,
 ) -> Judged:
-    """Never raises: what cannot be judged is invalid, with its reason."""
+    """Never raises: what cannot be judged is invalid, with its reason. `stated`: the spread from run to run, if measured."""
     try:
         there = [step for step in baselines if step is not None]
         if run is None:
@@ -71,7 +74,7 @@ def judge(
             raise Unjudgeable("the baseline has no such step")
         if budget.metric.name in SHARES:
             return _judge_share(budget, where, run, there, comparisons, gating)
-        return _judge_log(budget, where, run, there, comparisons, gating, floor)
+        return _judge_log(budget, where, run, there, comparisons, gating, stated)
     except Unjudgeable as why:
         nan = math.nan
         return Judged(where, budget, gating, nan, nan, nan, nan, nan, nan, False, Verdict.INVALID, str(why))
@@ -84,13 +87,13 @@ def _judge_log(
     baselines: Sequence[StepKept],
     comparisons: int,
     gating: bool,
-    floor: float,
+    stated: Spread | None,
 ) -> Judged:
     run_value = value_of(run, budget, "this run")
     base_values = [value_of(step, budget, "the baseline") for step in baselines]
     of_run, *of_base = figures_of([run, *baselines], budget, [run_value, *base_values])
     base = math.exp(float(np.mean([one.log for one in of_base])))
-    change = of_logs(of_run, of_base, budget.sign, floor, comparisons)
+    change = of_logs(of_run, of_base, budget.sign, stated, comparisons)
     limit = log_limit(budget, base)
     verdict, reason = _verdict(change, limit)
     if verdict is Verdict.INCONCLUSIVE and among(of_run, of_base, change, limit):
@@ -121,7 +124,7 @@ def among(run: Figure, baselines: Sequence[Figure], change: Change, limit: float
     """Whether the run cannot be told from the baseline's own runs: among them with its whole interval, and no worse than
     their middle. Only where the machine varies more than the budget: nothing more can be asked of one run there.
     """
-    if len(baselines) < SHOWN_SPREAD_RUNS or change.harm > 0 or spread(baselines, 0.0)[0] < limit:
+    if len(baselines) < SHOWN_SPREAD_RUNS or change.harm > 0 or spread.of_runs([baselines], Spread(0.0)).sd < limit:
         return False
     logs, reach = [one.log for one in baselines], change.t_high * run.sd
     return min(logs) <= run.log - reach and run.log + reach <= max(logs)
@@ -132,7 +135,7 @@ def longer(change: Change, limit: float, window_s: float, baselines: int) -> str
     distance = abs(limit - change.harm) / change.t_high
     room = distance**2 - change.between**2
     if room <= 0 and change.between > distance:
-        more = "keep more baseline runs" if baselines < TRUSTED_RUNS else "run on a quieter machine"
+        more = "keep more baseline runs" if baselines < MANY_RUNS else "run on a quieter machine"
         return f"longer runs would not decide it: runs differ by ±{change.between:.1%} from each other; {more}"
     return _times(change.within**2 / room, window_s)
 

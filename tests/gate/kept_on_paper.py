@@ -1,5 +1,6 @@
 """Runs as the gate keeps them, made by hand: no files, no chance that is not seeded."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from analysis.gate import Asked
 from analysis.kept import StepKept
 from analysis.quality import Answers
 from analysis.resampling import CELLS, Samples
+from analysis.spread import Spread
 from analysis.stats import Ordered
 from tokenswarm.quality import QualityAnswer, QualityPrompt
 from tokenswarm.record import Outcome
@@ -95,8 +97,13 @@ def run(*steps: StepKept, answers: Answers | None = None, **about: Any) -> RunKe
     return RunKept(info(**about), steps or (step(),), answers or {}, "abc")
 
 
-def baseline(*runs: RunKept, spread: dict[str, float] | None = None) -> Baseline:
-    return Baseline("main", runs or (run(),), spread or {})
+def baseline(*runs: RunKept, spread: dict[str, Spread] | None = None) -> Baseline:
+    """Runs that were not named get names of their own: the same run is no baseline for itself."""
+    named = [
+        dataclasses.replace(one, info=one.info | {"run_id": f"b{i}"}) if one.run_id == info()["run_id"] else one
+        for i, one in enumerate(runs or (run(),))
+    ]
+    return Baseline("main", tuple(named), spread or {})
 
 
 def asked(text: str = "ttft_p95:+10%", **more: Any) -> Asked:

@@ -14,7 +14,7 @@ from analysis.gate_errors import GateUsage, NoEvidence
 from analysis.kept import PER_CELL, thinned
 from analysis.resampling import CELLS, FINE, Samples, draws, quantiles
 from tests.gate.commanding import command
-from tests.gate.kept_on_paper import answer, answers, asked, run, samples, step
+from tests.gate.kept_on_paper import T0, answer, answers, asked, run, samples, step
 
 
 def kept(folder: Path, *runs: baseline.RunKept) -> Path:
@@ -40,9 +40,56 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         np.testing.assert_allclose(theirs.counts[name], counts, rtol=1e-5)
 
 
-def test_a_run_against_its_own_baseline_passes(tmp_path: Path) -> None:
-    found = baseline.read("main", kept(tmp_path, run()))
+def test_a_run_like_its_baseline_passes(tmp_path: Path) -> None:
+    found = baseline.read("main", kept(tmp_path, run(run_id="released")))
     assert gate.hold(found, run(), asked("ttft_p95:+10%,tpot_p50:+5%,output_tokens_per_s:-5%")).exit_code is Exit.PASS
+
+
+def test_a_run_is_not_judged_against_itself(tmp_path: Path) -> None:
+    """A change that brings its own baseline would pass whatever it does."""
+    found = gate.hold(baseline.read("main", kept(tmp_path, run(), run(run_id="released"))), run(), asked())
+    assert found.exit_code is Exit.INVALID
+    assert "no run can be judged against itself" in found.refusals[0]
+    later = run(started_at=T0 + 3600)  # the same name, given again to a later run
+    assert gate.hold(baseline.read("main", tmp_path), later, asked()).exit_code is Exit.PASS
+
+
+def test_a_run_that_is_kept_twice_is_no_evidence(tmp_path: Path) -> None:
+    """Two files of one run agree to the last digit: the machine would seem to have no noise."""
+    path = baseline.write(run(), "main", tmp_path)
+    (path.parent / "r copy.json").write_bytes(path.read_bytes())
+    with pytest.raises(NoEvidence, match="hold the same run, r; delete one"):
+        baseline.read("main", tmp_path)
+
+
+def test_a_baseline_whose_lines_or_order_were_touched_is_the_same_baseline(tmp_path: Path) -> None:
+    """Git on Windows ends lines otherwise, editors write a byte order mark; neither changes what was measured."""
+    path = baseline.write(run(run_id="a"), "main", tmp_path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    baseline.write(run(run_id="b", started_at=T0 - 60), "main", tmp_path)
+    assert [one.run_id for one in baseline.read("main", tmp_path).runs] == [
+        "b",
+        "a",
+    ]  # oldest first, whatever the names
+
+
+def test_what_cannot_be_read_is_no_evidence(tmp_path: Path) -> None:
+    (tmp_path / "bytes").mkdir()
+    (tmp_path / "bytes" / "x.json").write_bytes(b"\xff\xfe{")
+    (tmp_path / "folder" / "x.json").mkdir(parents=True)
+    for name in ("bytes", "folder"):
+        with pytest.raises(NoEvidence, match=r"x\.json cannot be read"):
+            baseline.read(name, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"spread": []}', '{"spread": {"ttft_p95": "NaN"}}', '{"spread": {"a": -1}}']
+)
+def test_a_calibration_that_is_none_is_no_evidence(tmp_path: Path, text: str) -> None:
+    baseline.write(run(), "main", tmp_path)
+    (tmp_path / "main" / baseline.CALIBRATION).write_text(text)
+    with pytest.raises(NoEvidence, match="make calibrate"):
+        baseline.read("main", tmp_path)
 
 
 def test_a_baseline_is_small(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from analysis.budget import parse, parse_one
 from analysis.comparable import compare
 from analysis.gate import Asked, Exit
 from analysis.kept import StepKept
+from analysis.spread import Spread
 from analysis.verdicts import Verdict, judge
 from tests.gate.kept_on_paper import EVEN, asked, baseline, info, run, step
 
@@ -40,7 +41,7 @@ def test_c01_noise_between_machines_larger_than_the_effect() -> None:
         worse.verdict is Verdict.INCONCLUSIVE
     )  # among them, but worse than their middle: that is not shown to be noise
     for base in bases:  # one run, and the spread that was measured for this machine
-        assert judge(budget, "", now, [base], 1, floor=0.12).verdict is Verdict.INCONCLUSIVE
+        assert judge(budget, "", now, [base], 1, stated=Spread(0.12)).verdict is Verdict.INCONCLUSIVE
 
 
 def test_c02_many_metrics() -> None:

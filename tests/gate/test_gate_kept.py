@@ -7,6 +7,7 @@ import pytest
 
 from analysis import baseline, gate, kept, names, pipeline
 from analysis.gate import Exit
+from analysis.spread import LEAST_DF
 from tests.analysis.run_on_paper import failed, health, ok, step, write_run
 from tests.gate.commanding import command
 from tokenswarm.record import RequestRecord
@@ -92,9 +93,12 @@ def test_calibrate_measures_what_runs_differ_by(tmp_path: Path, capsys: pytest.C
     factors = (1.0, 1.05, 1.05**2)
     folders = [folder(tmp_path, f"c{i}", factor) for i, factor in enumerate(factors)]
     assert command("calibrate", *folders[:2], "--name", "main", "--baselines", root) == Exit.WRONG_USE
+    twice = [*folders[:2], folders[0]]
+    assert command("calibrate", *twice, "--name", "main", "--baselines", root) == Exit.WRONG_USE
     assert command("calibrate", *folders, "--name", "main", "--baselines", root, "--budget", BUDGET) == 0
     spread = baseline.read_spread((root / "main" / baseline.CALIBRATION).read_text(), "x")
-    assert spread["tpot_p50"] == pytest.approx(np.log(1.05), rel=0.05)
+    assert spread["tpot_p50"].sd == pytest.approx(np.log(1.05), rel=0.05)
+    assert spread["tpot_p50"].df == pytest.approx(LEAST_DF, rel=0.1)
     assert command("baseline", folders[0], "--name", "main", "--baselines", root) == 0
     found = gate.hold(
         baseline.read("main", root), gate.keep(folders[2]), gate.Asked(budgets=gate.budgets.parse(BUDGET))

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from analysis import kept, names
 from analysis.budget import parse_one
-from analysis.change import FLOOR_SPREAD, Figure, Share, of_logs, of_shares, spread
+from analysis.change import Share, of_logs, of_shares
 from analysis.kept import StepKept
+from analysis.spread import Figure
 from analysis.verdicts import Judged, Verdict, judge, judge_quality, worst
 from tests.gate.kept_on_paper import EVEN, step
 
@@ -143,19 +144,6 @@ def test_more_comparisons_make_failing_harder_and_passing_no_easier() -> None:
     assert many.high == one.high
 
 
-def test_spread_from_run_to_run() -> None:
-    runs = [Figure(math.log(value), 0.0, 5) for value in (1.0, 1.1, 1.21)]
-    seen, df = spread(runs, FLOOR_SPREAD)
-    assert seen == pytest.approx(math.log(1.1), rel=1e-6)
-    assert df == 2
-    assert spread(runs[:1], FLOOR_SPREAD)[0] == FLOOR_SPREAD
-    equal = [Figure(0.0, 0.0, 5)] * 4
-    assert spread(equal, FLOOR_SPREAD)[0] == FLOOR_SPREAD
-    assert spread(equal * 2, FLOOR_SPREAD)[0] == 0.0
-    unsure = [Figure(math.log(value), 0.2, 5) for value in (1.0, 1.1, 1.21)]  # differ by less than each is unsure of
-    assert spread(unsure, FLOOR_SPREAD)[0] == FLOOR_SPREAD
-
-
 positive = st.floats(0.01, 100)
 
 
@@ -165,7 +153,7 @@ def test_the_interval_encloses_the_change(
     run: float, base: float, run_sd: float, base_sd: float, comparisons: int
 ) -> None:
     for sign in (1, -1):
-        found = of_logs(Figure(math.log(run), run_sd, 5), [Figure(math.log(base), base_sd, 5)], sign, 0.01, comparisons)
+        found = of_logs(Figure(math.log(run), run_sd, 5), [Figure(math.log(base), base_sd, 5)], sign, None, comparisons)
         assert found.low <= found.harm <= found.high
         assert found.harm == pytest.approx(sign * math.log(run / base))
 

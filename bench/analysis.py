@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,32 +37,42 @@ STEP_S, WARMUP_S = 600.0, 30.0
 GAP_US, TOKENS, WORKERS = 10_000, 200, 2
 EPOCH_S = 1_761_442_200.0
 TIMES_READ, RSS_MB, GROWTH = 3.0, 1500.0, 1.25  # the goals: × read_csv, at the peak, × the time of a token when longer
-READ, SUMMARY, EVERYTHING = "read_csv", "summary", "everything"
+READ, SUMMARY, PAGE, EVERYTHING = "read_csv", "summary", "report.html", "everything"
+ANALYSES = (SUMMARY, PAGE, EVERYTHING)
+MINUTE = 1 / 40  # of a run: what its analysis takes is what every analysis takes, however short the run
 LIMIT_S = 600.0  # of one side
 # What each side has loaded before its clock starts, and what it does then.
 SIDES = {
     READ: "import pandas as pd",
     SUMMARY: "import analysis.pipeline",
+    PAGE: "import analysis.pipeline",
     EVERYTHING: "import analysis.__main__, analysis.pipeline, analysis.table, analysis.plots",
 }
 WORK = {
     READ: "frames = [pd.read_csv(path) for path in sorted(folder.glob('*.csv')) if path.name != 'summary.csv']",
     SUMMARY: "analysis.pipeline.analyse(folder)",
+    PAGE: (
+        "from analysis import findings, report\n"
+        "found = analysis.pipeline.analyse(folder)\n"
+        "report.write(found, findings.findings(found))"
+    ),
     EVERYTHING: "analysis.__main__.main(['summary', str(folder)])",
 }
 CLOCK = """
 import json, pathlib, resource, sys, time
 folder = pathlib.Path(sys.argv[1])
 {imports}
-wall, cpu = time.perf_counter(), time.process_time()
+def now():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return time.perf_counter(), sum(one.ru_utime + one.ru_stime for one in used), sum(one.ru_maxrss for one in used)
+wall, cpu, _ = now()
 {work}
-used = {{"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu,
-         "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}}
-print(json.dumps(used))
+wall_then, cpu_then, peak_kb = now()
+print(json.dumps({{"wall_s": wall_then - wall, "cpu_s": cpu_then - cpu, "rss_mb": peak_kb / 1024}}))
 """
 
 
-def make_run(folder: Path, times: int = 1, seed: int = 1) -> int:
+def make_run(folder: Path, times: float = 1, seed: int = 1) -> int:
     """A run folder as a measurement leaves it, `times` as long; returns its number of tokens."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +81,7 @@ def make_run(folder: Path, times: int = 1, seed: int = 1) -> int:
         "schema": 1,
         "run_id": f"bench-{seed}",
         "state": "complete",
-        "scenario": {"name": "stepload", "steps": USERS, "step_time_s": length_s, "warmup_s": WARMUP_S},
+        "scenario": {"name": "stepload", "steps": USERS, "step_time_s": length_s, "warmup_s": WARMUP_S * min(times, 1)},
         "target": "http://server:8000/v1",
         "model": "m",
     }
@@ -175,7 +185,10 @@ def _health(at_s: float, worker: str, users: int) -> HealthRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Used:
-    """What one side took: its own work, without the start of Python and what it has loaded before."""
+    """What one side took: its own work, without the start of Python and what it has loaded before.
+
+    CPU time and memory are those of all its processes; `rss_mb` counts twice what two of them share.
+    """
 
     wall_s: float
     cpu_s: float
@@ -193,6 +206,9 @@ def measure(side: str, folder: Path) -> Used:
     return Used(**json.loads(done.stdout.splitlines()[-1]))
 
 
+Sides = Mapping[str, Sequence[Used]]
+
+
 def compare(folder: Path, pairs: int, sides: Sequence[str] = tuple(SIDES)) -> dict[str, list[Used]]:
     """Side → what it took in each of `pairs` rounds; the sides take turns."""
     found: dict[str, list[Used]] = {side: [] for side in sides}
@@ -206,30 +222,36 @@ def compare(folder: Path, pairs: int, sides: Sequence[str] = tuple(SIDES)) -> di
     return found
 
 
-def lines(found: dict[str, list[Used]], longer: dict[str, list[Used]] | None, times: int) -> list[Line]:
-    """The goals and what was measured: ratios are medians over the pairs."""
+def lines(found: Sides, minute: Sides, longer: Sides | None, times: int) -> list[Line]:
+    """The goals and what was measured: ratios are medians over the pairs. `minute`: the same of a run of one minute."""
     section = "analysis of a run of 40 minutes"
     shown = []
-    for side in (SUMMARY, EVERYTHING):
+    for side in ANALYSES:
         ratio = _ratio(found, side, "wall_s")
         text = f"{ratio:.1f} x (CPU {_ratio(found, side, 'cpu_s'):.1f} x; {_median(found[side], 'wall_s'):.2f} s)"
         shown.append(_line(section, f"CSV to {side}", text, f"<= {TIMES_READ:.0f} x read_csv", ratio <= TIMES_READ))
     read = f"{_median(found[READ], 'wall_s'):.2f} s (CPU {_median(found[READ], 'cpu_s'):.2f} s)"
     shown.append(Line(section, "pandas.read_csv alone", read, "", None))
-    peak_mb = max(used.rss_mb for side in (SUMMARY, EVERYTHING) for used in found[side])
-    shown.append(_line(section, "resident memory, peak", f"{peak_mb:.0f} MB", f"< {RSS_MB:.0f} MB", peak_mb < RSS_MB))
+    shown.append(_memory(section, [used for side in ANALYSES for used in found[side]]))
+    section = "of which for any run, as for one of a minute"
+    for side in ANALYSES:
+        text = f"{_median(minute[side], 'wall_s'):.2f} s (CPU {_median(minute[side], 'cpu_s'):.2f} s)"
+        shown.append(Line(section, f"CSV to {side}", text, "", None))
     if longer is not None:
         section = f"{times} times as long"
         growth = _median(longer[SUMMARY], "cpu_s") / _median(found[SUMMARY], "cpu_s") / times
         text = f"{growth:.2f} x a token's CPU ({_median(longer[SUMMARY], 'wall_s'):.2f} s)"
         shown.append(_line(section, "CSV to summary", text, f"<= {GROWTH:.2f} x", growth <= GROWTH))
-        peak_mb = max(used.rss_mb for used in longer[SUMMARY])
-        text = f"{peak_mb:.0f} MB"
-        shown.append(_line(section, "resident memory, peak", text, f"< {RSS_MB:.0f} MB", peak_mb < RSS_MB))
+        shown.append(_memory(section, longer[SUMMARY]))
     return shown
 
 
-def _ratio(found: dict[str, list[Used]], side: str, what: str) -> float:
+def _memory(section: str, used: Sequence[Used]) -> Line:
+    peak_mb = max(one.rss_mb for one in used)
+    return _line(section, "resident memory, peak", f"{peak_mb:.0f} MB", f"< {RSS_MB:.0f} MB", peak_mb < RSS_MB)
+
+
+def _ratio(found: Sides, side: str, what: str) -> float:
     pairs = zip(found[side], found[READ], strict=True)
     return statistics.median(getattr(used, what) / getattr(read, what) for used, read in pairs)
 
@@ -252,17 +274,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     longer = None
     with tempfile.TemporaryDirectory(prefix="tokenswarm-bench-") as name:
         tokens = make_run(Path(name) / "run")
+        make_run(Path(name) / "minute", MINUTE)
         found = compare(Path(name) / "run", asked.pairs)
+        minute = compare(Path(name) / "minute", asked.pairs, ANALYSES)
         if asked.long:
             make_run(Path(name) / "long", asked.long)
             longer = compare(Path(name) / "long", 1, (SUMMARY,))
-    shown = lines(found, longer, asked.long or 1)
+    shown = lines(found, minute, longer, asked.long or 1)
     print(f"{tokens / 1e6:.2f} million tokens, {asked.pairs} pairs of fresh processes, medians of their ratios")
     print(table(shown))
     if asked.json is not None:
         sides = {
             name: {side: [dataclasses.asdict(one) for one in used] for side, used in which.items()}
-            for name, which in (("run", found), ("long", longer or {}))
+            for name, which in (("run", found), ("minute", minute), ("long", longer or {}))
         }
         content = {"tokens": tokens, "goals": [dataclasses.asdict(line) for line in shown], "sides": sides}
         asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

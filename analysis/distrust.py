@@ -9,7 +9,7 @@ from analysis import names
 from analysis.evidence import evidence
 from analysis.finding import Finding, FindingKind, Severity
 from analysis.littles_law import LawCheck
-from analysis.run_state import ended, never_begun
+from analysis.run_state import never_begun, told
 from analysis.stats import smallest_n
 from analysis.verdict_words import doubtful
 from analysis.wording import counted, listed, number, percent, users
@@ -98,10 +98,9 @@ def of_law(checks: list[LawCheck]) -> Iterator[Finding]:
 
 def of_run(info: Mapping[str, Any], steps: int, unjudged: tuple[str, ...]) -> Iterator[Finding]:
     """What the run itself leaves open. info: run.json; steps: how many it began."""
-    state, missing = ended(info), never_begun(info, steps)
+    state = told(info, steps)
     if state is not None:
-        rest = f" Never begun: {counted(missing)}." if missing else ""
-        yield _finding(state + rest, {"state": str(info["state"]), "never_begun": float(len(missing))})
+        yield _finding(state, {"state": str(info["state"]), "never_begun": float(len(never_begun(info, steps)))})
     for name in unjudged:
         yield _finding(f"The objective {name} is not judged: no figure of a step is called so.", {"objective": name})
     conditions = info.get("conditions") or {}

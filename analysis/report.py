@@ -26,7 +26,7 @@ from analysis import (
 from analysis.finding import Finding, FindingKind, Severity
 from analysis.health import Verdict
 from analysis.pipeline import Analysis
-from analysis.run_state import ended
+from analysis.run_state import told
 from analysis.table import PLAIN
 from analysis.verdict_words import named
 from tokenswarm.runfolder import REQUESTS_OF_ALL, STEPS, SUMMARY
@@ -80,15 +80,18 @@ def _context(found: Analysis, findings: Sequence[Finding]) -> tuple[dict[str, An
     timelines += report_server.plots(run.server, requests, found.steps, timelines)
     spreads = report_spread.spreads(requests, run.chunks, found.steps)
     plots = [*curves, *([frontier] if frontier else []), *timelines, *spreads]
+    state = told(run.info, len(found.steps))  # stands above the findings
     colors = report_theme.step_colors(len(found.steps))
     context = {
         "title": title(run.info),
         "model": str(run.info.get("model") or "Unknown model"),
         "subtitle": subtitle(run.info),
-        "state": ended(run.info),
+        "state": state,
         "doubtful": named(summary),
         "warning": report_facts.warning(summary),
-        "findings": [(_tone(one), one.text) for one in findings if one.kind is not FindingKind.VERDICT],
+        "findings": [
+            (_tone(one), one.text) for one in findings if one.kind is not FindingKind.VERDICT and one.text != state
+        ],
         "tiles": report_facts.tiles(summary, requests),
         "verdicts": report_facts.verdicts(summary),
         "any_invalid": bool(len(summary) and (summary[names.VERDICT] == Verdict.INVALID).any()),

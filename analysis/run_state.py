@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from analysis.wording import counted
 from tokenswarm.runfolder import RunState
 
 WORDS = {
@@ -19,6 +20,12 @@ def ended(info: Mapping[str, Any]) -> str | None:
     if state in (None, RunState.COMPLETE):
         return None
     return f"{WORDS.get(state, f'This run is {state}.')} {REST}"
+
+
+def told(info: Mapping[str, Any], steps: int) -> str | None:
+    """`ended`, and the users of the steps that were never begun. steps: how many were."""
+    state, missing = ended(info), never_begun(info, steps)
+    return f"{state} Never begun: {counted(missing)}." if state and missing else state
 
 
 def never_begun(info: Mapping[str, Any], steps: int) -> list[int]:

@@ -23,7 +23,10 @@ CELL_WIDTH = 5  # of a figure in the wide layout
 SHOWN_FINDINGS = 4
 BLOCKS_ABREAST = 4  # of latencies, four columns each, that fit into WIDE
 STATS = (names.MEAN, *names.QUANTILES)
-ASCII = str.maketrans({"–": "-", "≥": ">=", "µ": "u", "…": "...", "×": "x", "−": "-", "─": "-", "│": "|"})
+ASCII = str.maketrans(
+    {"–": "-", "−": "-", "─": "-", "│": "|", "≥": ">=", "≤": "<=", "±": "+-", "²": "^2", "×": "x", "→": "->", "·": "*"}
+    | {"µ": "u", "…": "...", "α": "alpha", "β": "beta", "γ": "gamma"}
+)
 PLAIN = Scale("", 1)
 
 

@@ -304,3 +304,12 @@ def test_what_the_server_said_is_drawn_over_the_run(tmp_path: Path) -> None:
 def test_a_dead_server_fills_no_page_with_dashes(tmp_path: Path) -> None:
     page = report.html(analyse(write_run(tmp_path, [failed(f"f{i}", i / 10, 3) for i in range(90)])), [])
     assert "samples" not in page[page.index('id="table"') : page.index('id="errors"')]
+
+
+def test_how_a_run_ended_is_said_once_and_first(tmp_path: Path) -> None:
+    scenario = {"name": "s", "steps": [1, 5], "step_time_s": 10, "warmup_s": 0}
+    found = analyse(write_run(tmp_path, [ok("a", 1, [10])], state="interrupted", scenario=scenario))
+    shown = report.html(found, findings.findings(found))
+    said = "This run was interrupted. Figures are of what was recorded. Never begun: 5 users."
+    assert shown.count(said) == 1
+    assert shown.index(said) < shown.index("card findings")

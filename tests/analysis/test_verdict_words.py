@@ -97,3 +97,22 @@ def test_no_text_says_1_requests(tmp_path: Path, rows: list) -> None:
     texts.append(re.sub(r"<script.*?</script>|<[^>]*>", "", page, flags=re.S))
     for text in texts:
         assert not WRONG.search(text), WRONG.search(text)
+
+
+def test_every_sign_of_ours_has_its_ascii() -> None:
+    """Whatever stands in a text that the analysis makes; model names and server's words are escaped."""
+    sources = (Path(terminal.__file__).parent).glob("*.py")
+    of_texts = (
+        "bend_words",
+        "capacity_words",
+        "cost_words",
+        "distrust",
+        "server_words",
+        "wording",
+        "verdict_words",
+        "usl",
+    )
+    signs = {sign for path in sources if path.stem in of_texts for sign in path.read_text(encoding="utf-8")}
+    odd = {sign: terminal.in_ascii(sign) for sign in signs if not sign.isascii()}
+    assert odd
+    assert [sign for sign, plain in odd.items() if "\\" in plain] == []

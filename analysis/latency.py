@@ -59,9 +59,8 @@ def figures(found: dict[str, Samples]) -> dict[str, Any]:
     withheld: list[tuple[str, Estimate]] = []
     for metric, one in found.items():
         row[names.count(metric)], row[names.left_out(metric)] = one.ordered.n, one.left_out
-        estimates = {names.MEAN: one.ordered.mean()} | {
-            which: one.ordered.percentile(quantile) for which, quantile in names.QUANTILES.items()
-        }
+        percentiles = one.ordered.percentiles(list(names.QUANTILES.values()))
+        estimates = {names.MEAN: one.ordered.mean(), **dict(zip(names.QUANTILES, percentiles, strict=True))}
         for which, estimate in estimates.items():
             row |= _columns(metric, which, estimate.scaled(1 / MICRO))
             if one.ordered.n or one.ordered.open:  # a metric that this server does not have is not withheld

@@ -18,6 +18,7 @@ from analysis.chunks import Chunks
 from analysis.grade import Finding
 from analysis.grade import Verdict as Verdict
 from analysis.instrument import of_arrival, of_client, of_schedule, of_workers
+from analysis.printable import printable
 from analysis.recount import COUNTED
 from analysis.steady import during
 from analysis.workload_check import of_workload, told_tokens
@@ -74,7 +75,7 @@ def judge(
         worst = max((verdict for verdict, _ in findings), key=list(Verdict).index, default=Verdict.VALID)
         findings.sort(key=lambda finding: -list(Verdict).index(finding[0]))
         verdicts.append(worst.value)
-        reasons.append(REASON_SEPARATOR.join(text for _, text in findings))
+        reasons.append(printable(REASON_SEPARATOR.join(text for _, text in findings)))
     judged = summary.copy()
     after = list(judged.columns).index(names.OBSERVED_CONCURRENCY) + 1 if len(judged) else 0
     judged.insert(after, names.VERDICT, verdicts)

@@ -6,6 +6,7 @@ from rich.text import Text
 from analysis import names
 from analysis.health import Verdict
 from analysis.load import Run
+from analysis.printable import printable
 from analysis.run_state import ended
 from analysis.scale import WITHHELD
 from analysis.stats import smallest_n
@@ -54,8 +55,8 @@ def errors(requests: pd.DataFrame) -> list[Text]:
         status = rows.http_status.dropna()
         code = f" (HTTP {int(status.mode().iloc[0])})" if len(status) else ""
         words = rows.detail.dropna()
-        example = f": {words.iloc[0]}" if len(words) else ""
-        lines.append(Text(f"  {len(rows)} × {error}{code}{example}", overflow="ellipsis", no_wrap=True))
+        example = f": {printable(words.iloc[0])}" if len(words) else ""
+        lines.append(Text(f"  {len(rows)} × {printable(str(error))}{code}{example}", overflow="ellipsis", no_wrap=True))
     return lines
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis import names
 from analysis.health import REASON_SEPARATOR, Verdict
+from analysis.printable import printable
 from analysis.scale import Scale
 from analysis.table import PLAIN
 from analysis.wording import counted, users
@@ -48,7 +49,10 @@ def errors(requests: pd.DataFrame) -> list[ErrorKind]:
         words = rows.detail.dropna()
         found.append(
             ErrorKind(
-                len(rows), str(error), ", ".join(map(str, status)), str(words.mode().iloc[0]) if len(words) else ""
+                len(rows),
+                printable(str(error)),
+                ", ".join(map(str, status)),
+                printable(str(words.mode().iloc[0])) if len(words) else "",
             )
         )
     return sorted(found, key=lambda kind: (-kind.count, kind.error_class))

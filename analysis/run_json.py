@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from analysis.errors import RunError
+from analysis.printable import printable
 from tokenswarm.runfolder import RUN
 
 OBJECTS = ("scenario", "slos", "conditions", "options", "clients", "versions")
@@ -15,10 +16,23 @@ LAST_EPOCH_S = 1e11  # the year 5138: what is later is no instant in seconds
 
 
 def checked(info: dict[str, Any]) -> dict[str, Any]:
-    """`info`, as it is. Unknown is null, or not there. Raises RunError naming the first value that cannot be used."""
+    """`info`, its texts without what steers a terminal or reverses the writing. Unknown is null, or not there.
+
+    Raises RunError naming the first value that cannot be used.
+    """
     for name, value, expected in _wrong(info):
         raise RunError(f"{RUN}: expected {name} to be {expected}, found {json.dumps(value)[:60]}; mend the file.")
-    return info
+    return {printable(name): _printable(value) for name, value in info.items()}
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable(one) for one in value]
+    if isinstance(value, dict):
+        return {printable(name): _printable(one) for name, one in value.items()}
+    return value
 
 
 def _wrong(info: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_on_paper import T0, health, lines, ok, step, write_run
+from run_on_paper import T0, failed, health, lines, ok, step, write_run
 
-from analysis import findings, report
+from analysis import compare, compare_report, findings, report, report_markdown, table
 from analysis.__main__ import main
 from analysis.errors import RunError
 from analysis.load import load
@@ -140,3 +140,28 @@ def test_health_that_lacks_a_column_holds_nothing_against_a_step(tmp_path: Path,
     text = lines(HealthRecord, [health(second) for second in range(1, 11)])
     (run / "health-w1.csv").write_text(text.replace(column, f"{column}_x"))
     assert "0.0 users" not in analyse(run).summary.reasons[0]
+
+
+STEERS = "m\x1b[31mred\x1b[0m \u202e rtl \x07 \x9b31m\nnext"
+
+
+def test_no_text_of_others_steers_a_terminal(tmp_path: Path) -> None:
+    """Names and conditions of run.json, errors, names of workers: in the terminal, the findings, both reports."""
+    rows = [failed(f"f{i}", i / 10, 5, detail=STEERS, worker=STEERS) for i in range(50)]
+    rows += [ok(f"o{i}", i / 10, [5, 9], worker=STEERS) for i in range(50)]
+    about = {
+        "model": STEERS,
+        "target": STEERS,
+        "run_id": STEERS,
+        "slos": {STEERS: 1},
+        "conditions": {STEERS: STEERS, "x": None},
+    }
+    write_run(tmp_path, rows, [step(1, 1, 0, 10)], [health(second, STEERS) for second in range(3)], **about)
+    found = analyse(tmp_path)
+    told = findings.findings(found)
+    texts = [one.text for one in told]
+    texts.append(table.render(found.summary, found.requests, found.run, 120, findings=told))
+    texts += [report_markdown.render(found, told), report.html(found, told).split("<script")[0]]
+    texts.append(compare_report.text(compare.compared([tmp_path, tmp_path]), 120))
+    for text in texts:
+        assert not {sign for sign in "\x1b\x07\x9b\u202e" if sign in text}, text

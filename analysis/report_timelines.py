@@ -18,7 +18,7 @@ from tokenswarm.metrics import METRICS
 
 HEIGHT = 210
 HEADROOM = 1.22  # above the data, for the steps' names
-NAMED_STEPS = 6  # with more, the word "users" has no room
+NAMED_STEPS = 4  # with more, the word "users" has no room on a phone
 
 
 def timelines(found: Timeline, requests: pd.DataFrame, steps: pd.DataFrame) -> list[Plot]:

@@ -11,9 +11,11 @@ from tokenswarm.plan import Plan, versions
 PLAN = Plan(
     run_id="r",
     run_path="/results/r",
+    started_at=1795986300.25,
     model="m",
     max_tokens_field="max_completion_tokens",
     include_usage=False,
+    has_key=True,
     calibration=ESTIMATE,
 )
 

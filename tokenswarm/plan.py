@@ -35,10 +35,12 @@ class Plan:
     """One run, decided. `as_dict` and `from_dict` are inverse; neither holds a secret."""
 
     run_id: str
-    run_path: str
+    run_path: str  # on the master's machine
+    started_at: float  # epoch s, as in run.json: tells this run from another one of its name
     model: str
     max_tokens_field: str
     include_usage: bool
+    has_key: bool  # the master asks with an API key
     calibration: Calibration
 
     def as_dict(self) -> dict[str, Any]:
@@ -46,12 +48,23 @@ class Plan:
 
     @staticmethod
     def from_dict(plain: dict[str, Any]) -> "Plan":
+        """Raises UsageError where it is the plan of another TokenSwarm."""
+        known = {field.name for field in dataclasses.fields(Plan)}
+        if plain.keys() != known:
+            raise UsageError(
+                "the master runs another version of TokenSwarm than this worker. Install the same one on all machines."
+            )
         return Plan(**{**plain, "calibration": Calibration.from_dict(plain["calibration"])})
 
     def settings(self, options: argparse.Namespace, host: str) -> ChatSettings:
-        """How this process asks: the options' settings with what the preflight found."""
+        """How this process asks: the options' settings with what the preflight found. Raises UsageError."""
+        settings = settings_from(options, host, self.model)
+        if self.has_key and settings.api_key is None:
+            raise UsageError(
+                "OPENAI_API_KEY is set for the master and not for this worker. Set it here too: it never travels."
+            )
         return dataclasses.replace(
-            settings_from(options, host, self.model),
+            settings,
             max_tokens_field=self.max_tokens_field,
             include_usage=self.include_usage,
         )

@@ -1,6 +1,6 @@
 """The folder of a run: which files there are, who writes them, and what `run.json` says.
 
-This is the only place that knows the files' names. The master makes the folder, workers attach to it.
+This is the only place that knows the files' names. The master makes the folder, workers that see it attach to it.
 """
 
 import dataclasses
@@ -81,7 +81,7 @@ class RunInfo:
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     host: str | None = None
     cores: int | None = None
-    clients: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)  # worker → clock_offset_s, pid
+    clients: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)  # worker → `clients.client_info`
 
 
 def run_info(info: RunInfo, secrets: Iterable[str] = ()) -> dict[str, Any]:
@@ -236,10 +236,7 @@ class RunFolder:
         """The folder that the master has made. Raises RunFolderError where it is not there."""
         path = Path(path)
         if not path.is_dir():
-            raise RunFolderError(
-                f"{path} is not there: a run's folder, made by its master, was expected. Workers run on the master's "
-                "machine and start in the same directory."
-            )
+            raise RunFolderError(f"{path} is not there: a run's folder, made by its master, was expected.")
         return cls(path)
 
     @property
@@ -258,6 +255,10 @@ class RunFolder:
 
     def outputs_jsonl(self, worker: str) -> Path:
         return self.path / OUTPUTS_OF_ALL.replace("*", safe_name(worker))
+
+    def files_of(self, worker: str) -> list[Path]:
+        """All that `worker` may write, its rows first: whether it was lost is told by them."""
+        return [self.requests_csv(worker), self.health_csv(worker), self.outputs_jsonl(worker)]
 
     def write_run(self, info: Mapping[str, Any]) -> None:
         """Put `info` into run.json, whole or not at all: whoever looks sees the old one or the new one.

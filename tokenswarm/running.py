@@ -14,6 +14,9 @@ import gevent
 from tokenswarm import plan as planning
 from tokenswarm.by_hand import StepsByHand
 from tokenswarm.client import secrets_of
+from tokenswarm.clients import LOST, client_info
+from tokenswarm.clock_offset import SAME_CLOCK
+from tokenswarm.incoming import Incoming
 from tokenswarm.live import LiveRun
 from tokenswarm.live_history import History
 from tokenswarm.live_timeline import row as timeline_row
@@ -62,19 +65,23 @@ class Run:
         self.lost_rows: dict[str, int] = {}
         self._on_failure = on_failure
         self.folder = RunFolder.create(self.options.results, self.options.run_name)
+        self.incoming = Incoming(self.folder)
+        started_at = time.time()
         settings = prepared.findings.settings
         self.plan = Plan(
             run_id=self.folder.run_id,
             run_path=str(self.folder.path.resolve()),
+            started_at=started_at,
             model=settings.model,
             max_tokens_field=settings.max_tokens_field,
             include_usage=settings.include_usage,
+            has_key=settings.api_key is not None,
             calibration=prepared.calibration,
         )
         self._secrets = secrets_of(settings)
         self._info = RunInfo(
             run_id=self.folder.run_id,
-            started_at=time.time(),
+            started_at=started_at,
             state=self.state,
             scenario=scenario or BY_HAND,
             steps=self.options.steps if scenario else (),
@@ -256,6 +263,7 @@ class Run:
             greenlet.kill(block=False)
         if self.server is not None:
             self.server.close()
+        self.incoming.close()
         try:
             self.folder.close()
             self.folder.mend()
@@ -266,8 +274,8 @@ class Run:
         else:
             self.state = RunState.COMPLETE if complete else RunState.INTERRUPTED
         # the preflight ran in this process, before the load
-        own = {"clock_offset_s": 0.0, "pid": os.getpid(), "rows": self._preflight_rows, "lost": False}
-        clients = {PREFLIGHT: own, **clients}
+        own = client_info(clock=SAME_CLOCK, rows=self._preflight_rows)
+        clients = {PREFLIGHT: {**own, LOST: False}, **clients}
         self._info = dataclasses.replace(self._info, ended_at=time.time(), state=self.state, clients=clients)
         if by_hand is not None:
             hold_s = by_hand.hold_s
@@ -284,11 +292,12 @@ class Run:
             self.state = RunState.FAILED
 
 
-def report_of(session: Session) -> dict[str, Any]:
-    """What a process with users tells the master once a report interval, as plain data."""
+def report_of(session: Session, ahead_s: float = 0.0) -> dict[str, Any]:
+    """What a process with users tells the master once a report interval, as plain data. `ahead_s`: its clock's offset."""
+    live = session.snapshot()
     return {
         "worker": session.worker,
-        "live": session.snapshot(),
+        "live": {**live, "at": live["at"] - ahead_s},
         "in_flight": len(session.client.pool.carried),
         "lost_rows": session.lost_rows,
     }

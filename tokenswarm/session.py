@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tokenswarm.client import ChatClient, ChatSettings
@@ -46,6 +45,7 @@ class Session:
         plan: Plan,
         options: RunOptions,
         settings: ChatSettings,
+        folder: RunFolder,
         *,
         worker: str,
         worker_index: int,
@@ -54,6 +54,8 @@ class Session:
         on_failure: Callable[[RecordingError], None],
     ) -> None:
         self.worker = worker
+        self.run_id = plan.run_id
+        self.folder = folder
         self.save_outputs = options.save_outputs
         self.max_tokens = options.max_tokens
         warm_up()
@@ -67,7 +69,7 @@ class Session:
             id_prefix=f"{plan.run_id}-{worker}",
         )
         self.recorder = WatchedRecorder(
-            RunFolder.attach(Path(plan.run_path)),
+            folder,
             worker,
             save_outputs=options.save_outputs,
             secrets=self.client.secrets,

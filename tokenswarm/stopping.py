@@ -57,6 +57,8 @@ def on_quitting(environment: Any, **_: Any) -> None:
         begun = environment.tokenswarm is not None or environment.tokenswarm_run is not None
     if begun:
         environment.runner.stop()
+    if environment.tokenswarm_far is not None:
+        environment.tokenswarm_far.wait()
 
 
 def refuse(words: object) -> None:

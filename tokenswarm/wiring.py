@@ -4,25 +4,29 @@ The master (or the only process) prepares and owns the run; each process with us
 out reaches the workers inside the options that come with Locust's first spawn message.
 """
 
+import dataclasses
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import gevent
 from gevent.lock import BoundedSemaphore
 
-from tokenswarm import clients, prometheus, stopping, web
+from tokenswarm import clients, clock_offset, incoming, pieces, prometheus, stopping, web
 from tokenswarm.by_hand import StepsByHand
-from tokenswarm.clients import Clients
+from tokenswarm.clients import Clients, client_info
+from tokenswarm.clock_offset import SAME_CLOCK
 from tokenswarm.early_imports import refuse_early_ssl
+from tokenswarm.far_worker import FarWorker
 from tokenswarm.live_window import Window
 from tokenswarm.metrics import derive
 from tokenswarm.options import add_arguments, add_process_arguments, resolve
 from tokenswarm.plan import ATTRIBUTE, Plan, prepare
 from tokenswarm.record import Outcome, RequestRecord
 from tokenswarm.rowfile import RecordingError
-from tokenswarm.runfolder import RunFolderError, RunState
+from tokenswarm.runfolder import RunFolder, RunFolderError, RunState
 from tokenswarm.running import Run, report_of
 from tokenswarm.session import Session
 from tokenswarm.steps import StepShape
@@ -34,8 +38,6 @@ FAILURE = "tokenswarm_failure"  # a worker's message: its rows cannot be written
 LAST_REPORT = "tokenswarm_last_report"  # a worker's message, when it has closed its session
 WINDOW = "tokenswarm_window"  # the master's: the window of a step
 REGISTERED = "_tokenswarm_registered"  # of Locust's events: the process in which that was done
-
-SAME_CLOCK_S = 0.0  # offset of a process's clock where it runs on the master's machine
 
 
 class RequestFailed(Exception):
@@ -74,6 +76,7 @@ def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
     environment.tokenswarm = environment.tokenswarm_run = environment.tokenswarm_prepared = None
     environment.tokenswarm_by_hand = None
     environment.tokenswarm_shown = None  # the run that pages show: the present one, or the last
+    environment.tokenswarm_far = None
     environment.tokenswarm_clients = Clients()
     environment.tokenswarm_closing = BoundedSemaphore()
     forked_from = getattr(environment.events, REGISTERED)
@@ -82,9 +85,13 @@ def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
         stopping.end_with_master(forked_from)
     environment.events.spawning_complete.add_listener(lambda user_count, **_: settled_by_hand(environment, user_count))
     if is_worker(environment):
+        results = Path(environment.parsed_options.results)
+        environment.tokenswarm_far = FarWorker(runner, results, same_machine=os.getpid() != forked_from)
         environment.events.report_to_master.add_listener(
             lambda client_id, data: (
-                data.update({REPORT: report_of(environment.tokenswarm)}) if environment.tokenswarm is not None else None
+                data.update({REPORT: report_of(environment.tokenswarm, ahead_s(environment))})
+                if environment.tokenswarm is not None
+                else None
             )
         )
         runner.register_message(clients.CLOSE, lambda environment, msg: close_worker(environment))
@@ -96,6 +103,8 @@ def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
             lambda data, **_: merge_report(environment, data.pop(REPORT, None))
         )
         runner.register_message(LAST_REPORT, lambda environment, msg: merge_report(environment, msg.data))
+        runner.register_message(clock_offset.MESSAGE, lambda environment, msg: tell_time(environment, msg))
+        runner.register_message(pieces.MESSAGE, lambda environment, msg: take_piece(environment, msg))
         runner.register_message(FAILURE, lambda environment, msg: give_up(environment, str(msg.data)))
         runner.register_message(
             clients.MESSAGE, lambda environment, msg: environment.tokenswarm_clients.told(msg.node_id, msg.data)
@@ -125,7 +134,10 @@ def on_test_start(environment: Any, **_: Any) -> None:
         plan = getattr(options, ATTRIBUTE, None)
         if plan is not None:  # else the master could not begin
             index = environment.runner.worker_index
-            open_session(environment, Plan.from_dict(plan), f"w{index}", index)
+            try:
+                open_session(environment, Plan.from_dict(plan), f"w{index}", index)
+            except UsageError as error:
+                recording_failed(environment, error)
         return
     shape = environment.shape_class
     setattr(options, ATTRIBUTE, None)
@@ -172,12 +184,13 @@ def settled_by_hand(environment: Any, users: int) -> None:
 
 
 def open_session(environment: Any, plan: Plan, worker: str, index: int) -> None:
-    options = environment.parsed_options
+    options, far = environment.parsed_options, environment.tokenswarm_far
     try:
         session = environment.tokenswarm = Session(
             plan,
             resolve(options),
             plan.settings(options, environment.host),
+            RunFolder.attach(plan.run_path) if far is None else far.place(plan, worker),
             worker=worker,
             worker_index=index,
             users=lambda: environment.runner.user_count,
@@ -188,23 +201,39 @@ def open_session(environment: Any, plan: Plan, worker: str, index: int) -> None:
         recording_failed(environment, error)
         return
     tell_master(environment, worker, None)
-    if not is_worker(environment):
+    if far is None:
         gevent.spawn(merge_own, environment, session)
+    else:
+        far.begin(lambda: tell_master(environment, worker, None) if environment.tokenswarm is session else None)
 
 
 def tell_master(environment: Any, worker: str, rows: int | None) -> None:
     """That this process records now, or (with `rows`) that its files are closed."""
-    same_machine = not is_worker(environment) or os.getpid() != getattr(environment.events, REGISTERED)
-    told = {
-        "worker": worker,
-        "pid": os.getpid(),
-        "clock_offset_s": SAME_CLOCK_S if same_machine else None,
-        "rows": rows,
-    }
-    if is_worker(environment):
-        environment.runner.send_message(clients.MESSAGE, told)
-    else:
-        environment.tokenswarm_clients.told(worker, told)
+    far = environment.tokenswarm_far
+    if far is None:
+        told = client_info(clock=SAME_CLOCK, rows=rows)
+        environment.tokenswarm_clients.told(worker, {"worker": worker, **told})
+        return
+    told = client_info(clock=far.clock, rows=rows, kept_at=far.kept_at, why_kept=far.why_kept)
+    environment.runner.send_message(clients.MESSAGE, {"worker": worker, **told})
+
+
+def ahead_s(environment: Any) -> float:
+    """By how much this process's clock is ahead of the master's, as far as is known."""
+    far = environment.tokenswarm_far
+    return far.clock.offset_s if far is not None and far.clock is not None else 0.0
+
+
+def tell_time(environment: Any, msg: Any) -> None:
+    environment.runner.send_message(clock_offset.MESSAGE, clock_offset.answer(msg.data), msg.node_id)
+
+
+def take_piece(environment: Any, msg: Any) -> None:
+    """A worker that does not see the run's folder hands a piece of a file over."""
+    run, books = environment.tokenswarm_run, environment.tokenswarm_clients
+    books.heard(msg.node_id)
+    answer = incoming.answer(run and run.incoming, books.worker_of(msg.node_id), msg.data)
+    environment.runner.send_message(pieces.MESSAGE, answer, msg.node_id)
 
 
 def merge_own(environment: Any, session: Session) -> None:
@@ -234,6 +263,9 @@ def tell_window(environment: Any, window: Window) -> None:
 
 def open_window(environment: Any, window: Window) -> None:
     if environment.tokenswarm is not None:
+        ahead = ahead_s(environment)  # told by the master's clock, needed by ours
+        end_s = None if window.end_s is None else window.end_s + ahead
+        window = dataclasses.replace(window, begin_s=window.begin_s + ahead, end_s=end_s)
         environment.tokenswarm.live.windows.tell(window)
 
 
@@ -264,7 +296,7 @@ def on_user_error(user_instance: Any, exception: Exception, **_: Any) -> None:
 def recording_failed(environment: Any, error: Exception) -> None:
     """Rows cannot be written: a load that leaves no evidence is stopped."""
     if is_worker(environment):
-        environment.runner.send_message(FAILURE, str(error))
+        environment.runner.send_message(FAILURE, environment.tokenswarm_far.say(error))
     else:
         give_up(environment, str(error))
 
@@ -304,7 +336,12 @@ def on_test_stop(environment: Any, **_: Any) -> None:
 
 def close_worker(environment: Any) -> None:
     environment.runner.stop()
+    gevent.spawn(tell_nothing, environment)  # in a greenlet of its own: this one may be reading the master's answers
+
+
+def tell_nothing(environment: Any) -> None:
     with environment.tokenswarm_closing:  # somebody else may have stopped it
+        environment.tokenswarm_far.wait()
         environment.runner.send_message(clients.MESSAGE, clients.NOTHING)
 
 
@@ -317,16 +354,25 @@ def close_session(environment: Any, session: Session) -> None:
             )
     except Exception as error:  # a mistake of ours in reading: the run is not good, but its files are whole
         recording_failed(environment, error)
-    if is_worker(environment):
-        environment.runner.send_message(LAST_REPORT, report_of(session))
-    else:
+    far, worker, rows = environment.tokenswarm_far, session.worker, session.recorder.rows
+    if far is None:
         merge_report(environment, report_of(session))
-    tell_master(environment, session.worker, session.recorder.rows)
+        tell_master(environment, worker, rows)
+        return
+    environment.runner.send_message(LAST_REPORT, report_of(session, ahead_s(environment)))
+    tell_master(environment, worker, None)
+    far.end(session.folder, worker, session.run_id, lambda: tell_master(environment, worker, rows))
 
 
 def finish(environment: Any, run: Run) -> None:
     if is_master(environment):
         environment.tokenswarm_clients.close(environment.runner)
+    for words in environment.tokenswarm_clients.missing():
+        print(
+            f"{words} Copy its files into {run.folder.path}, then: python -m analysis report {run.folder.path}",
+            file=sys.stderr,
+            flush=True,
+        )
     if environment.tokenswarm_clients.all_lost:
         run.fail("No worker was left to close its files (killed, or out of CPU?); the rows that they wrote are kept.")
     by_hand, environment.tokenswarm_by_hand = environment.tokenswarm_by_hand, None

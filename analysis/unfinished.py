@@ -45,7 +45,8 @@ def _begun(run: Run) -> dict[str, Any] | None:
         return None
     # those who ended last: in a step of fewer users than before the others were stopped
     seen = users.nlargest(target, "whole_us")
-    all_seen = len(seen) == target
+    # requests on a schedule do not wait for each other: which of them left no row is not known
+    all_seen = len(seen) == target and run.requests.scheduled_us.isna().all()
     settled_us = max(started_us, float(seen.first_us.max())) if all_seen else np.nan
     ended_us = float(seen.whole_us.min()) if all_seen else started_us
     instants = {"started": started_us, "settled": settled_us, "ended": max(started_us, ended_us)}

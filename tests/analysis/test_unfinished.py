@@ -1,5 +1,6 @@
 """A run that was killed in mid step: the step has no row in steps.csv, and is shown as far as every request has a row."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,12 @@ def test_a_step_of_which_some_user_has_no_answer_has_no_window(tmp_path: Path) -
         row = analyse(killed(tmp_path / name, some)).summary.iloc[1]
         assert (row.verdict, row.requests_sent) == ("invalid", 0)
         assert "the run broke off in it before each of its users was answered after the warm-up" in row.reasons
+
+
+def test_requests_on_a_schedule_tell_no_window(tmp_path: Path) -> None:
+    rows = [dataclasses.replace(one, scheduled_at=one.sent_at) for one in TWO_USERS]
+    row = analyse(killed(tmp_path, rows)).summary.iloc[1]
+    assert (row.verdict, row.requests_sent) == ("invalid", 0)
 
 
 def test_killed_in_the_first_step_there_is_no_file_of_steps(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ class Runner:
 
 
 def plan_of(folder: RunFolder, started_at: float) -> Plan:
-    return Plan.from_dict({**PLAN.as_dict(), "run_path": str(folder.path), "started_at": started_at})
+    return Plan.from_dict(
+        {**PLAN.as_dict(), "run_path": str(folder.path), "started_at": started_at, "origin": "master"}
+    )
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ class Ended:
 
     def __init__(self, tmp_path: Path, master: RunFolder, answer: Callable[[str, Any], Any]) -> None:
         self.runner = Runner(answer)
-        self.far = FarWorker(self.runner, tmp_path / "own", same_machine=False)
+        self.far = FarWorker(self.runner, tmp_path / "own", "another process")
         self.folder = self.far.place(plan_of(master, 1.0), "w1")
         self.folder.requests_csv("w1").write_text("a\n" * 900_000)  # two pieces
         self.folder.health_csv("w1").write_text("b\n")
@@ -143,7 +145,7 @@ def test_a_master_that_is_silent(tmp_path: Path, master: RunFolder, monkeypatch:
 
 def test_one_that_was_forked_has_its_masters_clock_and_folder(tmp_path: Path, master: RunFolder) -> None:
     runner = Runner(lambda message, data: None)
-    far = FarWorker(runner, tmp_path / "own", same_machine=True)
+    far = FarWorker(runner, tmp_path / "own", "master")
     folder = far.place(plan_of(master, 5.5), "w1")
     told: list[bool] = []
     far.begin(lambda: told.append(False))

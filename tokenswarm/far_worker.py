@@ -38,15 +38,16 @@ def place(plan: Plan, worker: str, results: Path) -> RunFolder:
 
 
 class FarWorker:
-    """One per worker process. `same_machine`: it was forked from its master, so there is one clock."""
+    """One per worker process. `origin`: as the plan's where it was forked from its master."""
 
-    def __init__(self, runner: Any, results: Path, *, same_machine: bool) -> None:
+    def __init__(self, runner: Any, results: Path, origin: str) -> None:
         self.results = results  # before the master's options replace this machine's
-        self.clock: ClockOffset | None = SAME_CLOCK if same_machine else None
+        self.clock: ClockOffset | None = None
         self.kept_at: str | None = None  # where the rows are while the master does not have them
         self.why_kept: str | None = None
         self._runs_folder = ""  # on the master's machine
-        self._same_machine = same_machine
+        self.is_forked: bool | None = None  # from its master, so there is one clock; known once there is a plan
+        self._origin = origin
         self._rounds = Rounds(lambda asked: runner.send_message(clock_offset.MESSAGE, asked))
         self._handover = Handover(lambda piece: runner.send_message(pieces.MESSAGE, piece))
         self._ending: gevent.Greenlet | None = None
@@ -55,6 +56,8 @@ class FarWorker:
 
     def place(self, plan: Plan, worker: str) -> RunFolder:
         """Where this worker records in the run of `plan`. Raises RunFolderError."""
+        self.is_forked = plan.origin == self._origin
+        self.clock = SAME_CLOCK if self.is_forked else None
         folder = place(plan, worker, self.results)
         self._runs_folder = plan.run_path
         self.kept_at = self.why_kept = None
@@ -69,13 +72,12 @@ class FarWorker:
 
     def say(self, error: Exception) -> str:
         """What the master's user is told of an error here."""
-        return str(error) if self._same_machine else f"On {host_name()}: {error}"
+        return str(error) if self.is_forked else f"On {host_name()}: {error}"
 
     def begin(self, measured: Callable[[], None]) -> None:
         """Compare the clocks while the first users start; `measured` is called when that is done."""
         self._ending = None
-        if not self._same_machine:
-            self.clock = None
+        if not self.is_forked:
             gevent.spawn(self._begin, measured)
 
     def _begin(self, measured: Callable[[], None]) -> None:
@@ -89,13 +91,13 @@ class FarWorker:
 
         In a greenlet of its own: whoever ends the load may be the one who reads the master's answers.
         """
-        if self._same_machine and self.kept_at is None:
+        if self.is_forked and self.kept_at is None:
             told()
         else:
             self._ending = gevent.spawn(self._end, folder, worker, run_id, told)
 
     def _end(self, folder: RunFolder, worker: str, run_id: str, told: Callable[[], None]) -> None:
-        if not self._same_machine:
+        if not self.is_forked:
             self.clock = clock_offset.over_run(self.clock, self._rounds.measure())
         if self.kept_at is not None:
             try:

@@ -42,6 +42,7 @@ class Plan:
     include_usage: bool
     has_key: bool  # the master asks with an API key
     calibration: Calibration
+    origin: str = ""  # of the master's process: who has the same was forked from it
 
     def as_dict(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "calibration": self.calibration.to_dict()}

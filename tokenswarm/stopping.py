@@ -23,10 +23,16 @@ def listen(environment: Any, *, forked_worker: bool) -> None:
     environment.events.quitting.add_listener(on_quitting)
     if forked_worker:
         # a terminal's Ctrl-C reaches every process: the master tells its workers, in an order that loses nothing
-        gevent.signal_handler(signal.SIGINT, lambda: gevent.spawn_later(WORKER_GRACE_S, interrupt, environment))
+        gevent.signal_handler(signal.SIGINT, lambda: gevent.spawn_later(grace_s(environment), interrupt, environment))
     else:
         gevent.signal_handler(signal.SIGINT, interrupt, environment)
     gevent.signal_handler(signal.SIGTERM, interrupt, environment)
+
+
+def grace_s(environment: Any) -> float:
+    """A worker that was forked by another one's `--worker --processes` has its master at another terminal."""
+    far = environment.tokenswarm_far
+    return 0.0 if far is not None and far.is_forked is False else WORKER_GRACE_S
 
 
 def interrupt(environment: Any) -> None:

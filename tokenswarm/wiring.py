@@ -6,6 +6,7 @@ out reaches the workers inside the options that come with Locust's first spawn m
 
 import dataclasses
 import os
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -38,6 +39,7 @@ FAILURE = "tokenswarm_failure"  # a worker's message: its rows cannot be written
 LAST_REPORT = "tokenswarm_last_report"  # a worker's message, when it has closed its session
 WINDOW = "tokenswarm_window"  # the master's: the window of a step
 REGISTERED = "_tokenswarm_registered"  # of Locust's events: the process in which that was done
+ORIGIN = "_tokenswarm_origin"  # of Locust's events: the same in all processes that are forked from that one, and nowhere else
 
 
 class RequestFailed(Exception):
@@ -49,6 +51,7 @@ def register(events: Any) -> None:
     if hasattr(events, REGISTERED):
         return
     setattr(events, REGISTERED, os.getpid())
+    setattr(events, ORIGIN, secrets.token_hex(8))
     events.init_command_line_parser.add_listener(on_parser)
     events.init.add_listener(on_init)
     events.test_start.add_listener(on_test_start)
@@ -86,7 +89,7 @@ def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
     environment.events.spawning_complete.add_listener(lambda user_count, **_: settled_by_hand(environment, user_count))
     if is_worker(environment):
         results = Path(environment.parsed_options.results)
-        environment.tokenswarm_far = FarWorker(runner, results, same_machine=os.getpid() != forked_from)
+        environment.tokenswarm_far = FarWorker(runner, results, getattr(environment.events, ORIGIN))
         environment.events.report_to_master.add_listener(
             lambda client_id, data: (
                 data.update({REPORT: report_of(environment.tokenswarm, ahead_s(environment))})
@@ -156,7 +159,8 @@ def on_test_start(environment: Any, **_: Any) -> None:
     environment.tokenswarm_shown = run
     if shape is None:
         environment.tokenswarm_by_hand = StepsByHand(time.time(), run.step_ended)
-    setattr(options, ATTRIBUTE, run.plan.as_dict())
+    plan = dataclasses.replace(run.plan, origin=getattr(environment.events, ORIGIN))
+    setattr(options, ATTRIBUTE, plan.as_dict())
     if not is_master(environment):
         open_session(environment, run.plan, "w0", 0)
     run.watch(

@@ -41,15 +41,28 @@ def need_namespaces() -> None:
 class Load:
     """A master and its two workers, each a command of its own; the far one sees nothing of the master's results."""
 
-    def __init__(self, stack: contextlib.ExitStack, place: Path, host: str, *options: str, **env: str) -> None:
+    def __init__(
+        self, stack: contextlib.ExitStack, place: Path, host: str, *options: str, processes: int = 1, **env: str
+    ) -> None:
+        """`processes`: of the far worker, which are workers each."""
         self.port, self.place = free_port(), place
         self.results, self.folder, self.far_results = place / "master", place / "master" / "r", place / "far"
         self.results.mkdir()
-        command = [*LOCUST, "-f", SCENARIO, f"--host={host}", "--master", "--expect-workers=2", *LOAD, *options]
+        command = [
+            *LOCUST,
+            "-f",
+            SCENARIO,
+            f"--host={host}",
+            "--master",
+            *LOAD,
+            *options,
+            f"--expect-workers={1 + processes}",
+        ]
         command += [f"--results={self.results}", "--master-bind-host=127.0.0.1", f"--master-bind-port={self.port}"]
         self.master = stack.enter_context(running(command, place / "said-master", **env))
         self.near = stack.enter_context(running(self.worker(place / "near"), place / "said-near", **env))
         hidden = ["unshare", "-rm", "sh", "-c", HIDE, str(self.results), *self.worker(self.far_results)]
+        hidden += [f"--processes={processes}"] if processes > 1 else []
         self.far = stack.enter_context(running(hidden, place / "said-far", **env))
 
     def worker(self, results: Path) -> list[str]:
@@ -58,8 +71,7 @@ class Load:
 
     def of_far(self) -> str:
         """The far worker's name, known once it records."""
-        (kept,) = self.far_results.iterdir()
-        return kept.name.removeprefix("r-")
+        return next(self.far_results.iterdir()).name.removeprefix("r-")
 
     def wait_for_far(self, least: int = 5) -> str:
         self.far.wait_until(recorded_under(self.far_results, least), "rows of the far worker")
@@ -146,16 +158,21 @@ def test_a_far_worker_is_killed(tmp_path: Path, stack: contextlib.ExitStack, sim
 
 
 def test_a_far_worker_is_stopped_in_mid_load(tmp_path: Path, stack: contextlib.ExitStack, simulator: Server) -> None:
-    """Ctrl-C at its terminal: it hands its rows over and is no lost worker, while the others go on."""
-    load = Load(stack, tmp_path, simulator.base_url, "--steps=6", "--step-time=8s")
-    far = load.wait_for_far()
-    load.far.interrupt()
+    """Ctrl-C at its terminal reaches both its processes: their rows are handed over, neither is lost, the load goes on."""
+    load = Load(stack, tmp_path, simulator.base_url, "--steps=6", "--step-time=8s", processes=2)
+    load.wait_for_far()
+    load.far.interrupt(group=True)
     load.far.code()
     assert "Traceback" not in load.far.complained
+    assert list(load.far_results.iterdir()) == []
     check_ended(load.master)
-    client = run_json(load.folder)["clients"][far]
-    assert not client["lost"]
-    assert client["rows"] == len(request_files(load.folder)[f"requests-{far}.csv"]) >= 5
+    clients = run_json(load.folder)["clients"]
+    del clients["preflight"]
+    assert len(clients) == 3
+    for worker, client in clients.items():
+        assert not client["lost"]
+        assert client["rows"] == len(request_files(load.folder)[f"requests-{worker}.csv"]) > 0
+        assert client["clock_uncertainty_s"] > 0, "measured: its processes were not forked from the master"
     assert outcomes(load.folder)[Outcome.FAILED] == 0
 
 

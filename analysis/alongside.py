@@ -20,9 +20,10 @@ Made = TypeVar("Made")
 
 
 class Alongside(Generic[Given, Made]):
-    """`with Alongside(work) as one: one.begin(…); …; one.result()`. `prepare` is called in the second process at once.
+    """`with Alongside(work) as one: one.begin(…); …; one.result()`, the latter two as often as there is work.
 
-    Leaving the block ends the second process, whatever it is doing: work must write its files whole or not at all.
+    `prepare` is called in the second process at once. Leaving the block ends that process, whatever it is doing: work
+    must write its files whole or not at all.
     """
 
     def __init__(self, work: Callable[Given, Made], prepare: Callable[[], object] | None = None) -> None:
@@ -48,14 +49,14 @@ class Alongside(Generic[Given, Made]):
             self._process.join()
 
     def begin(self, *args: Given.args, **kwargs: Given.kwargs) -> None:
-        """Once: what the work is about."""
+        """What the work is about. The result of what was begun before must have been asked for."""
         self._given = args, kwargs
         if self._process is not None:
             with contextlib.suppress(OSError):  # it is gone; result() will see it
                 self._ours.send(self._given)
 
     def result(self) -> Made:
-        """Waits for the work, once. Raises what it raised."""
+        """Waits for the work. Raises what it raised."""
         if self._process is not None:
             try:
                 answer: tuple[Made, Exception | None] = self._ours.recv()
@@ -83,12 +84,15 @@ def _serve(
     try:
         if prepare is not None:
             prepare()
-        args, kwargs = ours.recv()
-        answer: tuple[Any, Exception | None]
-        try:
-            answer = work(*args, **kwargs), None
-        except Exception as error:  # raised where the result is asked for
-            answer = None, error
-        ours.send(answer)
+        while True:
+            args, kwargs = ours.recv()
+            ours.send(_answer(work, args, kwargs))
     except (EOFError, OSError):  # nobody asks any more
         pass
+
+
+def _answer(work: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Exception | None]:
+    try:
+        return work(*args, **kwargs), None
+    except Exception as error:  # raised where the result is asked for
+        return None, error

@@ -17,8 +17,9 @@ from analysis.tables import BLOCK_BYTES, check_columns, file_notes, parts
 from tokenswarm.record import RequestRecord
 
 TIMES, TOKENS = "chunk_us", "chunk_tokens"
-LEAST_BYTES = 16_000_000  # of a share: the second process costs 0.1 s of CPU time, as much as reading a third of it
-MOST_SHARES = 8  # each holds what it has read until it is asked for
+LEAST_BYTES = 16_000_000  # for a process: another one costs 0.1 s of CPU time, as much as reading a third of it
+MOST_BYTES = 32_000_000  # of a share: another process holds no more, and what it found, before it is asked for it
+MOST_PROCESSES = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,14 +51,19 @@ def read(files: Sequence[Path]) -> tuple[Read, list[str]]:
     """All rows of `files`, and what is to be said of the files. Raises RunError for the first row that is none."""
     readers = [RowReader(path) for path in files]
     sizes = [path.stat().st_size for path in files]
-    first, *others = shares(readers, sizes, min(cores(), MOST_SHARES, sum(sizes) // LEAST_BYTES))
+    processes = max(min(cores(), MOST_PROCESSES, sum(sizes) // LEAST_BYTES), 1)
+    turns = -(-sum(sizes) // (processes * MOST_BYTES))
+    pieces = shares(readers, sizes, processes * turns)
+    found = Read()
     with contextlib.ExitStack() as stack:
-        elsewhere = [stack.enter_context(Alongside(read_pieces)) for _ in others]
-        for one, pieces in zip(elsewhere, others, strict=True):
-            one.begin(pieces)
-        found = read_pieces(first)
-        for one in elsewhere:
-            found.append(one.result())
+        others = [stack.enter_context(Alongside(read_pieces)) for _ in range(processes - 1)]
+        for first in range(0, len(pieces), processes):
+            own, *theirs = pieces[first : first + processes]
+            for one, its in zip(others, theirs, strict=True):
+                one.begin(its)
+            found.append(read_pieces(own))
+            for one in others:
+                found.append(one.result())
     return found, [note for reader in readers for note in file_notes(reader)]
 
 

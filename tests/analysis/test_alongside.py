@@ -33,6 +33,16 @@ def test_the_work_is_done_elsewhere() -> None:
     assert who != os.getpid()
 
 
+def test_it_may_be_asked_again() -> None:
+    with Alongside(double) as one:
+        answers = []
+        for number in range(3):
+            one.begin(number)
+            answers.append(one.result())
+    assert [answer for answer, _ in answers] == [0, 2, 4]
+    assert len({who for _, who in answers}) == 1
+
+
 def test_two_at_once_do_not_mix_their_answers() -> None:
     with Alongside(double) as one, Alongside(double) as other:
         one.begin(1)

@@ -214,15 +214,16 @@ def many(run: Path, workers: int, rows: int) -> list[Path]:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("processes", [2, 3, 8])
+@pytest.mark.parametrize(("processes", "most"), [(2, 10**9), (3, 10**9), (2, 900), (1, 900)])
 def test_shares_of_big_files_make_the_same_run(
-    run: Path, monkeypatch: pytest.MonkeyPatch, workers: int, processes: int
+    run: Path, monkeypatch: pytest.MonkeyPatch, workers: int, processes: int, most: int
 ) -> None:
     files = many(run, workers, 40)
     (run / REQUESTS).write_text(lines(RequestRecord, [failed("q", 3, 5, detail='a "quote"')]))  # is read whole
     whole = load(run)
     monkeypatch.setattr(request_files, "cores", lambda: processes)
     monkeypatch.setattr(request_files, "LEAST_BYTES", 500)
+    monkeypatch.setattr(request_files, "MOST_BYTES", most)
     sizes = [path.stat().st_size for path in files]
     pieces = request_files.shares([RowReader(path) for path in files], sizes, processes)
     assert len(pieces) == processes

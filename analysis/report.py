@@ -27,6 +27,7 @@ from analysis.finding import Finding, FindingKind, Severity
 from analysis.health import Verdict
 from analysis.pipeline import Analysis
 from analysis.run_state import told
+from analysis.server_state import in_windows
 from analysis.table import PLAIN
 from analysis.verdict_words import named
 from tokenswarm.runfolder import REQUESTS_OF_ALL, STEPS, SUMMARY
@@ -80,6 +81,7 @@ def _context(found: Analysis, findings: Sequence[Finding]) -> tuple[dict[str, An
     timelines += report_server.plots(run.server, requests, found.steps, timelines)
     spreads = report_spread.spreads(requests, run.chunks, found.steps)
     plots = [*curves, *([frontier] if frontier else []), *timelines, *spreads]
+    loads = in_windows(run.server, found.steps)
     state = told(run.info, len(found.steps))  # stands above the findings
     colors = report_theme.step_colors(len(found.steps))
     context = {
@@ -103,7 +105,7 @@ def _context(found: Analysis, findings: Sequence[Finding]) -> tuple[dict[str, An
             (report_spread.tag(index), report_facts.people(users), colors[index])
             for index, users in enumerate(found.steps.target_users)
         ],
-        "sections": report_tables.sections(summary) if len(summary) else [],
+        "sections": [*report_tables.sections(summary), *report_tables.server(loads)] if len(summary) else [],
         "columns": _columns(summary),
         "errors": report_facts.errors(requests),
         "cautions": report_facts.cautions(requests),

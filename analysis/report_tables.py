@@ -6,7 +6,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis import names
+from analysis.report_words import SERVER_CACHE, SERVER_REQUESTS
 from analysis.scale import WITHHELD, Scale
+from analysis.server_state import ServerLoad
 from analysis.table import PLAIN, shown_latencies
 from tokenswarm.metrics import METRICS
 from tokenswarm.record import Outcome
@@ -119,3 +121,18 @@ def counts(summary: pd.DataFrame) -> Section:
     lines += [rate(summary, names.ERROR_RATIO, PERCENT, "%"), rate(summary, names.TRUNCATED_RATIO, PERCENT, "%")]
     lines.append(Line("window", "s", "window", [Cell(PLAIN.text(length)) for length in summary[names.WINDOW_LENGTH_S]]))
     return Section("Requests", "", "", [line for line in lines if line is not None])
+
+
+def server(loads: Sequence[ServerLoad]) -> list[Section]:
+    """What the server said of itself in each step's window; nothing where it said nothing."""
+    kinds = (
+        ("running, mean", "", [load.running for load in loads], "", PLAIN),
+        ("waiting, mean", "", [load.waiting for load in loads], "", PLAIN),
+        ("KV cache, most", "%", [load.kv_cache for load in loads], SERVER_CACHE, PERCENT),
+        ("preemptions", "", [load.preemptions for load in loads], SERVER_CACHE, PLAIN),
+    )
+    lines = [
+        Line(label, unit, term, [Cell(scale.text(x)) for x in values]) for label, unit, values, term, scale in kinds
+    ]
+    shown = _present(lines)
+    return [Section("Server, by its own words", "", SERVER_REQUESTS, shown)] if shown else []

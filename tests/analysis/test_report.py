@@ -299,6 +299,8 @@ def test_what_the_server_said_is_drawn_over_the_run(tmp_path: Path) -> None:
         (True, True),
     ]
     assert 'download="server.csv"' in whole
+    assert ["KV cache, most" in page for page in (silent, half, whole)] == [False, False, True]
+    assert ["waiting, mean" in page for page in (silent, half, whole)] == [False, False, True]
 
 
 def test_a_dead_server_fills_no_page_with_dashes(tmp_path: Path) -> None:

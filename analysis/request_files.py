@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.alongside import Alongside, cores
 from analysis.cells import Place
 from analysis.chunks import Lists, parse_lists
-from analysis.rows import Block, RowReader
+from analysis.rows import Block, Cut, RowReader
 from analysis.tables import BLOCK_BYTES, check_columns, file_notes, parts
 from tokenswarm.record import RequestRecord
 
@@ -24,11 +24,11 @@ MOST_PROCESSES = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes of a file, from `begin` to `end` as of `RowReader.cuts`; None is the file's end."""
+    """Rows of a file, from `begin` to `end`; None is the first one, or the last."""
 
     path: Path
-    begin: int = 0
-    end: int | None = None
+    begin: Cut | None = None
+    end: Cut | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -74,8 +74,8 @@ def shares(readers: Sequence[RowReader], sizes: Sequence[int], count: int) -> li
     for reader, size in zip(readers, sizes, strict=True):
         wanted = [at - before for at in range(share_bytes, sum(sizes), share_bytes) if before < at < before + size]
         ends = reader.cuts(wanted) if wanted else []
-        for begin, end in zip([0, *ends], [*ends, None], strict=True):
-            middle = before + (begin + (size if end is None else end)) // 2
+        for begin, end in zip([None, *ends], [*ends, None], strict=True):
+            middle = before + ((begin.at if begin else 0) + (end.at if end else size)) // 2
             found[min(middle // share_bytes, len(found) - 1)].append(Piece(reader.path, begin, end))
         before += size
     return found

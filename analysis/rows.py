@@ -22,7 +22,16 @@ BOM = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 QUOTE = b'"'
 NEWLINE = ord("\n")
+SLICE_BYTES = 1_000_000  # whose line breaks are counted at once
 Cells = list[bytes]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cut:
+    """A place between two rows: the byte that the second one begins with, and its line."""
+
+    at: int
+    line: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,13 +89,17 @@ class RowReader:
             raise RunError(f"{self.path.name}, line {number}: no CSV row ({error}); mend or delete the line.") from None
         return [cell.encode() for cell in cells]
 
-    def blocks(self, most_bytes: int, begin: int = 0, end: int | None = None) -> Iterator[Block]:
-        """The whole rows in order, those of about `most_bytes` of text at once; from `begin` to `end` as of `cuts`."""
+    def blocks(self, most_bytes: int, begin: Cut | None = None, end: Cut | None = None) -> Iterator[Block]:
+        """The whole rows in order, those of about `most_bytes` of text at once; `begin`, `end`: of `cuts`."""
         if not self.columns:
             return
         held = b""
         with self.path.open("rb") as file:
-            number = _skip(file, begin, most_bytes)
+            number = begin.line if begin else 2
+            if begin:
+                file.seek(begin.at)
+            else:
+                file.readline()
             text = file.read(_most(file, most_bytes, end))
             while text:
                 ahead = file.read(_most(file, most_bytes, end))
@@ -103,17 +116,21 @@ class RowReader:
                 text = ahead
         self.cut += bool(held)
 
-    def cuts(self, wanted: Sequence[int]) -> list[int]:
-        """Bytes behind the line breaks that follow the `wanted` ones: there the file may be read in parts.
+    def cuts(self, wanted: Sequence[int]) -> list[Cut]:
+        """Where the file may be read in parts: behind the line breaks that follow the `wanted` bytes.
 
-        None where a quote is in it: a line break may be part of a cell.
+        Nowhere if a quote is in it: a line break may be part of a cell.
         """
         with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            first = text.find(b"\n") + 1
             if not wanted or text.find(QUOTE) >= 0:
                 return []
-            found = {text.find(b"\n", at) + 1 for at in wanted}
-            return sorted(at for at in found if first < at < len(text))
+            last = Cut(text.find(b"\n") + 1, 2)
+            found = []
+            for at in sorted({text.find(b"\n", at) + 1 for at in wanted}):
+                if last.at < at < len(text):
+                    last = Cut(at, last.line + sum(map(_line_breaks, _slices(text, last.at, at))))
+                    found.append(last)
+        return found
 
     def _block(self, number: int, body: bytes, breaks: int, is_last: bool, torn: bool) -> Iterator[Block]:
         """The block of the lines of `body`, the first of which is line `number`; none where nothing is in them."""
@@ -181,19 +198,12 @@ class RowReader:
             )
 
 
-def _skip(file: BinaryIO, begin: int, most_bytes: int) -> int:
-    """The number of the line at byte `begin`, to which the file is read; at 0 it is the first one after the header."""
-    if not begin:
-        file.readline()
-        return 2
-    number = 1
-    while text := file.read(_most(file, most_bytes, begin)):
-        number += _line_breaks(text)
-    return number
+def _most(file: BinaryIO, most_bytes: int, end: Cut | None) -> int:
+    return most_bytes if end is None else min(most_bytes, end.at - file.tell())
 
 
-def _most(file: BinaryIO, most_bytes: int, end: int | None) -> int:
-    return most_bytes if end is None else min(most_bytes, end - file.tell())
+def _slices(text: mmap.mmap, begin: int, end: int) -> Iterator[bytes]:
+    return (text[at : min(at + SLICE_BYTES, end)] for at in range(begin, end, SLICE_BYTES))
 
 
 def _line_breaks(text: bytes) -> int:

@@ -130,8 +130,9 @@ def test_leaving_ends_it(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_nobody_behind(tmp_path: Path, has_begun: bool) -> None:
     """As from a terminal: the signal reaches both processes, and only the first one speaks."""
     code = f"""
-import os, pathlib, time
+import os, pathlib, signal, time
 from analysis.alongside import Alongside
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background ignores it
 beat = pathlib.Path({str(tmp_path / "beat")!r})
 def note():
     beat.with_suffix(".pid").write_text(str(os.getpid()))

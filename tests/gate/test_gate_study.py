@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import gate_study
-from analysis.gate_study import CASES, Case, holds, load, outcomes, row, runs
+from analysis import gate_study_law
+from analysis.gate_study import CASES, holds, outcomes, row
+from analysis.gate_study_law import Case, load, runs
 from analysis.verdicts import Verdict
 
 GATES = 60
@@ -16,7 +17,7 @@ GATES = 60
 def test_the_load_is_correlated_as_told() -> None:
     found = load(np.random.default_rng(1), 400, 200, correlation_s=2.0)
     assert found.std() == pytest.approx(1, abs=0.02)
-    lag = int(2.0 / gate_study.GRID_S)
+    lag = int(2.0 / gate_study_law.GRID_S)
     assert float((found[:, lag:] * found[:, :-lag]).mean()) == pytest.approx(np.exp(-1), abs=0.03)
 
 
@@ -34,8 +35,10 @@ def test_a_slower_run_is_slower_by_as_much_as_told() -> None:
 def test_what_must_hold_holds(name: str) -> None:
     case = next(case for case in CASES if case.name == name)
     found = outcomes(dataclasses.replace(case, gates=GATES), seed=11)
-    assert found.total() == GATES
-    assert found[Verdict.PASS if case.most_passed < 1 else Verdict.FAIL] <= 2  # of 60: 2 is likely at 1 %, 3 is not
+    assert found.verdicts.total() == GATES
+    assert (
+        found.verdicts[Verdict.PASS if case.most_passed < 1 else Verdict.FAIL] <= 2
+    )  # of 60: 2 is likely at 1 %, 3 is not
 
 
 def test_a_gate_that_saw_no_noise_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,4 +61,4 @@ def test_the_page_shows_every_case_and_no_failure() -> None:
     for case in CASES:
         assert f"| {case.name} |" in page
     assert "**no**" not in page
-    assert row(CASES[0], outcomes(dataclasses.replace(CASES[0], gates=2), 1)).count("|") == 10
+    assert row(CASES[0], outcomes(dataclasses.replace(CASES[0], gates=2), 1)).count("|") == 12

@@ -1,4 +1,10 @@
-"""The gate against real runs of the simulator: the same thing, slower, failing, renamed, and silent half of the time."""
+"""The gate against real runs of the simulator: the same thing, slower, failing, renamed, and silent half of the time.
+
+The gate's own risks hold. What makes seconds enough is what is measured: a server of an even pace (`--jitter`), tokens far
+slower than this machine's hiccups (`--base-s`), short answers to many users, so that each step has 500 requests; three
+baseline runs, since with one the assumed spread of 1 % leaves a decode of +10 % hardly beyond its budget of +5 %; and the
+median of TTFT, not its p95, which is that of the hiccups wherever one request in twenty meets one.
+"""
 
 import contextlib
 import json
@@ -16,15 +22,20 @@ from tests.gate.commanding import command
 from tests.servers import REPO, simulator_server
 
 pytestmark = pytest.mark.slow
-SERVER = ("--answer-tokens", "20", "--answer-sigma", "0.1", "--base-s", "0.02", "--jitter", "0.05")
-BUDGET = "ttft_p95:+30%,tpot_p50:+3%,output_tokens_per_s:-8%,error_ratio:+8pp"
-PROMPTS = "".join(json.dumps({"id": f"p{i}", "prompt": f"Say {i}.", "max_tokens": 3}) + "\n" for i in range(10))
-ATTEMPTS = 3  # a step in which this machine was too busy to measure is no evidence: it is measured again
+USERS = 52
+BATCH = ("--max-num-seqs", str(USERS), "--max-queue", str(USERS))
+PACE = ("--base-s", "0.1", "--sequence-s", "0", "--prefill-token-s", "3e-6", "--jitter", "0.02")
+SERVER = (*BATCH, *PACE, "--answer-tokens", "6", "--answer-sigma", "0.3")
+PROMPTS = "".join(json.dumps({"id": f"p{i}", "prompt": f"Say {i}.", "max_tokens": 2}) + "\n" for i in range(8))
+BUDGET = "ttft_p50:+10%,tpot_p50:+5%,output_tokens_per_s:-15%,error_ratio:+1pp"
+BASELINE_RUNS = 3
+ATTEMPTS = 3
+STEP_TIME = "10s"
 RUN_LIMIT_S = 120.0
 
 
 def load(url: str, results: Path, name: str, step_time: str) -> Path:
-    options = ["--steps=8", f"--step-time={step_time}", "--warmup=1s", "--prompt-tokens=64", "--max-tokens=24"]
+    options = [f"--steps={USERS}", f"--step-time={step_time}", "--warmup=1s", "--prompt-tokens=24", "--max-tokens=12"]
     where = ["--host", url, f"--results={results}", f"--run-name={name}", f"--quality={results / 'prompts.jsonl'}"]
     locust = ["-m", "locust", "-f", "locustfiles/chat.py,scenarios/stepload.py", "--headless", "--only-summary"]
     done = subprocess.run(
@@ -41,16 +52,20 @@ def load(url: str, results: Path, name: str, step_time: str) -> Path:
 
 
 def measured(results: Path, name: str, *server: str) -> Path:
-    """A run's folder, in which the client's own state is no reason for doubt."""
-    said = ""
+    """A run's folder, in which the client's own state is no reason for doubt. Fails where this machine cannot make one."""
+    said = []
     for attempt in range(ATTEMPTS):
         with simulator_server(*SERVER, *server) as there:
-            folder = load(there.base_url, results, f"{name}-{attempt}", "7s")
+            folder = load(there.base_url, results, f"{name}-{attempt}", STEP_TIME)
         (step,) = gate.keep(folder).steps
         if step.client_verdict != "invalid":
             return folder
-        said = step.reasons
-    pytest.skip(f"this machine is too busy to measure anything: {said}")
+        said.append(step.reasons)
+    tries = "\n".join(said)
+    pytest.fail(
+        f"{ATTEMPTS} runs of {name} in a row say nothing about the server: this machine is too busy to measure. Load average "
+        f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; what each run says:\n{tries}"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +73,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("gate")
     (folder / "prompts.jsonl").write_text(PROMPTS)
     with contextlib.chdir(folder):
-        assert command("baseline", measured(folder, "base"), "--name", "main") == 0
+        for number in range(BASELINE_RUNS):
+            assert command("baseline", measured(folder, f"base{number}"), "--name", "main") == 0
         yield folder
 
 
@@ -70,23 +86,40 @@ def held(folder: Path, *words: str) -> tuple[int, dict[str, object], dict[str, s
     return code, plain, {one["figure"]: one["verdict"] for one in plain["figures"] if one["gating"]}
 
 
-def test_the_same_server_does_not_fail(results: Path) -> None:
-    code, plain, verdicts = held(measured(results, "same"))
-    assert code in (Exit.PASS, Exit.INCONCLUSIVE), plain["headline"]
-    assert verdicts["quality_empty"] == verdicts["quality_similarity"] == "pass"
+def decided(results: Path, name: str, *server: str) -> tuple[int, dict[str, object], dict[str, str]]:
+    """As `held`, of a run that decides. An undecided gate is not wrong, it asks for more: on a busy machine it gets another
+    run, as a person would give it. A wrong verdict gets no second chance.
+    """
+    for attempt in range(ATTEMPTS):
+        folder = measured(results, f"{name}{attempt}", *server)
+        found = held(folder)
+        if found[0] != Exit.INCONCLUSIVE:
+            return found
+    load_average = os.getloadavg()[0]
+    pytest.fail(
+        f"{name}: {ATTEMPTS} runs leave it undecided, at a load average of {load_average:.1f}; the last of them:\n"
+        + (folder / "gate.md").read_text()
+    )
+
+
+def test_the_same_server_passes(results: Path) -> None:
+    code, plain, verdicts = decided(results, "same")
+    assert code == Exit.PASS, plain["headline"]
+    assert set(verdicts.values()) == {"pass"}
 
 
 def test_a_slower_decode_fails_on_tpot_and_is_named(results: Path) -> None:
-    code, plain, verdicts = held(measured(results, "slow", "--slowdown", "1.12"))
-    assert code == Exit.FAIL
-    assert verdicts["tpot_p50"] == "fail"
-    assert "decode is slower" in str(plain["headline"])
+    code, plain, verdicts = decided(results, "slow", "--slowdown", "1.10")
+    assert code == Exit.FAIL, plain["headline"]
+    assert [name for name, verdict in verdicts.items() if verdict == "fail"] == ["tpot_p50"]
+    assert f"tpot_p50 at {USERS} users (decode is slower)" in str(plain["headline"])
 
 
 def test_a_shorter_queue_fails_on_the_error_ratio(results: Path) -> None:
-    code, _, verdicts = held(measured(results, "queue", "--max-num-seqs", "3", "--max-queue", "1"))
-    assert code == Exit.FAIL
+    code, plain, verdicts = decided(results, "queue", "--max-queue", "2")
+    assert code == Exit.FAIL, plain["headline"]
     assert verdicts["error_ratio"] == "fail"
+    assert f"error_ratio at {USERS} users (more requests fail" in str(plain["headline"])
 
 
 def test_half_the_answers_empty_fails_although_those_that_came_were_faster(results: Path) -> None:
@@ -94,7 +127,9 @@ def test_half_the_answers_empty_fails_although_those_that_came_were_faster(resul
     code, _, verdicts = held(folder)
     assert code == Exit.FAIL
     assert verdicts["error_ratio"] == verdicts["quality_empty"] == "fail"
-    assert verdicts["ttft_p95"] == "invalid"  # a latency of the survivors is no latency of the server
+    assert (
+        verdicts["ttft_p50"] == verdicts["tpot_p50"] == "invalid"
+    )  # a latency of the survivors is no latency of the server
     speed_alone, *_ = held(folder, "--quality-budget", "none")
     assert speed_alone == Exit.FAIL
 

@@ -25,11 +25,11 @@ its budget is the hardest: it must not pass, and cannot often fail.
 the same risk, if the gate knew exactly how much the change varies by chance. No run tells that, so it is the most that any
 gate could pass by these figures.
 
-How to read it: a gate that is not sure says so. Of identical runs of a minute most are undecided, and nearly all that could be
-decided are: what is missing is requests. A p95 with heavy tails is not known any better from 240 of them, and the gate is
-nearly as good as one that knew the noise. With one baseline run the median of TPOT could be decided more often; what it waits for is the
-spread of {ASSUMED.sd:.0%} from run to run that is assumed where nobody measured it. Longer runs narrow the first, more baseline runs
-and `make calibrate` the second, a steadier server both.
+How to read it: a gate that is not sure says so. Of identical runs of a minute most are undecided, and nearly all that could
+be decided are: what is missing is requests. A p95 with heavy tails is not known any better from 240 of them, and the gate is
+nearly as good as one that knew the noise. With one baseline run the median of TPOT could be decided more often; what it waits
+for is the spread of {ASSUMED.sd:.0%} from run to run that is assumed where nobody measured it. Longer runs narrow the first,
+more baseline runs and `make calibrate` the second, a steadier server both.
 
 Two rows are allowed 3 %, since the risk of 1 % is not kept there: load swings that are longer than a request leave too few of
 them in a minute to tell how large they are, and runs that differ by far more than is assumed are not shown well enough by five.

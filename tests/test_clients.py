@@ -136,5 +136,6 @@ def test_only_who_records_has_files() -> None:
     books = Clients()
     books.told("a", told("w0", None))
     assert (books.worker_of("a"), books.worker_of("b")) == ("w0", None)
-    books.told("a", told("w0", 5))
+    books.heard("b")
+    books.close(Runner(books, {"a": [told("w0", 5), NOTHING]}, {"a": "running"}))  # and is not waited for
     assert books.worker_of("a") is None

@@ -67,7 +67,8 @@ class Clients:
 
     def heard(self, client_id: str) -> None:
         """It is at work for the run's end: a piece of a file came from it, say."""
-        self._heard_s[client_id] = time.monotonic()
+        if client_id in self._open:  # nobody else can keep the run waiting
+            self._heard_s[client_id] = time.monotonic()
 
     def worker_of(self, client_id: str) -> str | None:
         """The worker that records at `client_id` and may hand over its files; None where there is none."""

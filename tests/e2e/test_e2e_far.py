@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.driving import LOCUST, REPO, SCENARIO, Run, outcomes, recorded, request_files, rows, run_json, running
 from tests.e2e.test_e2e_truth import check_books, check_times, truth_log
 from tests.servers import Server, simulator_server
+from tests.web.ui import locust_ui
 from tokenswarm.record import Outcome
 from tokenswarm.runfolder import SUMMARY, RunState
 from tokenswarm.stepload import free_port
@@ -36,6 +37,16 @@ def need_namespaces() -> None:
             return
         words = done.stderr.strip()
     pytest.skip(f"needs a mount namespace, in which a worker does not see the master's folder: {words}")
+
+
+def worker(port: int, results: Path) -> list[str]:
+    where = ["--master-host=127.0.0.1", f"--master-port={port}", f"--results={results}"]
+    return [*LOCUST, "-f", SCENARIO, "--worker", *where]
+
+
+def hiding(results: Path, command: list[str]) -> list[str]:
+    """`command`, for whom `results` is an empty folder."""
+    return ["unshare", "-rm", "sh", "-c", HIDE, str(results), *command]
 
 
 class Load:
@@ -61,13 +72,11 @@ class Load:
         command += [f"--results={self.results}", "--master-bind-host=127.0.0.1", f"--master-bind-port={self.port}"]
         self.master = stack.enter_context(running(command, place / "said-master", **env))
         self.near = stack.enter_context(running(self.worker(place / "near"), place / "said-near", **env))
-        hidden = ["unshare", "-rm", "sh", "-c", HIDE, str(self.results), *self.worker(self.far_results)]
-        hidden += [f"--processes={processes}"] if processes > 1 else []
-        self.far = stack.enter_context(running(hidden, place / "said-far", **env))
+        far = [*self.worker(self.far_results), *([f"--processes={processes}"] if processes > 1 else [])]
+        self.far = stack.enter_context(running(hiding(self.results, far), place / "said-far", **env))
 
     def worker(self, results: Path) -> list[str]:
-        where = ["--master-host=127.0.0.1", f"--master-port={self.port}", f"--results={results}"]
-        return [*LOCUST, "-f", SCENARIO, "--worker", *where]
+        return worker(self.port, results)
 
     def of_far(self) -> str:
         """The far worker's name, known once it records."""
@@ -187,6 +196,28 @@ def test_a_far_worker_has_no_key(tmp_path: Path, stack: contextlib.ExitStack) ->
     stack.enter_context(running(hidden, tmp_path / "said-keyless"))
     assert load.master.code() == 4, load.master.complained
     assert "OPENAI_API_KEY is set for the master and not for this worker" in load.master.complained
+
+
+def test_two_runs_from_the_page(tmp_path: Path, stack: contextlib.ExitStack, simulator: Server) -> None:
+    """One that ends by itself and one that is stopped: Locust has its workers stop by a message of its own there."""
+    port, results = free_port(), tmp_path / "master"
+    master = ["--master", "--master-bind-host=127.0.0.1", f"--master-bind-port={port}"]
+    ui = stack.enter_context(locust_ui(results, simulator.base_url, *master, steps="4"))
+    far = hiding(results, worker(port, tmp_path / "far"))
+    far_run = stack.enter_context(running(far, tmp_path / "said-far"))
+    ui.run.wait_until(lambda: '"worker_count":1' in ui.get("/worker-count")[1].replace(" ", ""), "the far worker")
+    assert ui.start(run_name="whole")["success"]
+    ui.ended()
+    assert ui.start(run_name="stopped", step_time="60s")["success"]
+    far_run.wait_until(recorded_under(tmp_path / "far", 5), "rows of the second run")
+    assert ui.post("/stop")[0] == 200
+    ui.ended()
+    for name, state in (("whole", RunState.COMPLETE), ("stopped", RunState.INTERRUPTED)):
+        info = run_json(results / name)
+        assert (info["state"], info["clients"]["w0"]["lost"]) == (state, False)
+        assert info["clients"]["w0"]["rows"] == len(request_files(results / name)["requests-w0.csv"]) >= 5
+    assert list((tmp_path / "far").iterdir()) == []
+    assert "Traceback" not in ui.run.complained + far_run.complained
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 from tests.test_options import given
 from tokenswarm.calibration import ESTIMATE
 from tokenswarm.plan import Plan, versions
+from tokenswarm.usage_error import UsageError
 
 PLAN = Plan(
     run_id="r",
@@ -32,6 +33,17 @@ def test_a_worker_asks_as_the_preflight_found(monkeypatch: pytest.MonkeyPatch) -
     assert settings.targets[0].base_url == "http://host:8000/v1"
     assert settings.api_key == "sk-secret", "from the worker's own environment"
     assert "sk-secret" not in json.dumps(PLAN.as_dict())
+
+
+def test_a_worker_without_the_masters_key_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(UsageError, match="not for this worker"):
+        PLAN.settings(given(), "http://host:8000")
+
+
+def test_the_plan_of_another_version_is_refused_with_a_sentence() -> None:
+    with pytest.raises(UsageError, match="another version of TokenSwarm"):
+        Plan.from_dict({**PLAN.as_dict(), "new": 1})
 
 
 def test_versions_name_what_measures() -> None:

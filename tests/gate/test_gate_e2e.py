@@ -1,9 +1,10 @@
 """The gate against real runs of the simulator: the same thing, slower, failing, renamed, and silent half of the time.
 
-The gate's own risks hold. What makes seconds enough is what is measured: a server of an even pace (`--jitter`), tokens far
-slower than this machine's hiccups (`--base-s`), short answers to many users, so that each step has 500 requests; three
-baseline runs, since with one the assumed spread of 1 % leaves a decode of +10 % hardly beyond its budget of +5 %; and the
-median of TTFT, not its p95, which is that of the hiccups wherever one request in twenty meets one.
+By the gate's own risks and its default budgets, but one: the median of TTFT stands for its p95, which is that of this machine's
+hiccups wherever one request in twenty meets one. What makes seconds enough is what is measured. A server of an even pace, with
+tokens far slower than hiccups and short answers: 500 requests a step, as an error ratio within 1 pp takes. Twice as many users
+as it serves at once, so that TTFT is its queue and not the moment at which a busy client comes back. Three baseline runs, since
+with one the assumed spread of 1 % leaves a decode of +10 % hardly beyond its budget of +5 %.
 """
 
 import contextlib
@@ -23,11 +24,11 @@ from tests.servers import REPO, simulator_server
 
 pytestmark = pytest.mark.slow
 USERS = 52
-BATCH = ("--max-num-seqs", str(USERS), "--max-queue", str(USERS))
-PACE = ("--base-s", "0.1", "--sequence-s", "0", "--prefill-token-s", "3e-6", "--jitter", "0.02")
+BATCH = ("--max-num-seqs", str(USERS // 2), "--max-queue", str(USERS))
+PACE = ("--base-s", "0.055", "--sequence-s", "0", "--prefill-token-s", "3e-6", "--jitter", "0.02")
 SERVER = (*BATCH, *PACE, "--answer-tokens", "6", "--answer-sigma", "0.3")
 PROMPTS = "".join(json.dumps({"id": f"p{i}", "prompt": f"Say {i}.", "max_tokens": 2}) + "\n" for i in range(8))
-BUDGET = "ttft_p50:+10%,tpot_p50:+5%,output_tokens_per_s:-15%,error_ratio:+1pp"
+BUDGET = "ttft_p50:+10%,tpot_p50:+5%,output_tokens_per_s:-5%,error_ratio:+1pp"
 BASELINE_RUNS = 3
 ATTEMPTS = 3
 STEP_TIME = "10s"
@@ -111,12 +112,13 @@ def test_the_same_server_passes(results: Path) -> None:
 def test_a_slower_decode_fails_on_tpot_and_is_named(results: Path) -> None:
     code, plain, verdicts = decided(results, "slow", "--slowdown", "1.10")
     assert code == Exit.FAIL, plain["headline"]
-    assert [name for name, verdict in verdicts.items() if verdict == "fail"] == ["tpot_p50"]
+    assert verdicts["tpot_p50"] == "fail"
+    assert verdicts["error_ratio"] == verdicts["quality_similarity"] == "pass"
     assert f"tpot_p50 at {USERS} users (decode is slower)" in str(plain["headline"])
 
 
 def test_a_shorter_queue_fails_on_the_error_ratio(results: Path) -> None:
-    code, plain, verdicts = decided(results, "queue", "--max-queue", "2")
+    code, plain, verdicts = decided(results, "queue", "--max-queue", str(USERS // 4))
     assert code == Exit.FAIL, plain["headline"]
     assert verdicts["error_ratio"] == "fail"
     assert f"error_ratio at {USERS} users (more requests fail" in str(plain["headline"])

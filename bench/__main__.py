@@ -15,6 +15,7 @@ from bench.processes import BenchError, Place
 
 FULL_S, QUICK_S = 350.0, 58.0  # what is not begun by then is not measured
 PRIORITY = -20
+STOLEN_S = 0.02  # less is no stall to be seen at p99
 WHAT, MEASURED, GOAL = 33, 32, 23  # columns; with the verdict a line is 100 wide
 
 
@@ -71,6 +72,10 @@ def notes(done: dict[str, dict[str, Any]]) -> list[str]:
             said.append(f"{name}: the emitter was late with {did['late_ticks'] / did['ticks']:.0%} of its ticks")
         if did.get("blocked"):
             said.append(f"{name}: {did['blocked']:,.0f} tokens waited because the client did not read")
+        if one.get("stolen_s", 0.0) >= STOLEN_S:
+            said.append(
+                f"{name}: a hypervisor took the cores for {one['stolen_s'] * 1000:.0f} ms in all: stalls may be its doing"
+            )
     return said
 
 

@@ -109,18 +109,22 @@ class Programs:
 
 
 def run(one: Pass, programs: Programs, place: Place, left_s: float) -> dict[str, Any]:
-    """What the client measured, what the emitter did, and how many cores others used meanwhile. Raises BenchError."""
+    """What the client measured, what the emitter did, how many cores others used meanwhile, and what a hypervisor took.
+
+    Raises BenchError.
+    """
     if one.client is Client.C and programs.reader is None:
         raise BenchError("there is no C compiler (cc) here")
     limit_s = min(left_s, STARTING_S + SLOWEST * one.expected_s)
     if limit_s <= STARTING_S / 3:
         raise BenchError("the benchmark's time was over")
-    began_s, busy_s, own_s = time.monotonic(), _busy_s(), _children_s()
+    began_s, busy_s, own_s, stolen_s = time.monotonic(), _busy_s(), _children_s(), _stolen_s()
     with emitter(programs.emitter, one.rate, place) as running:
         measured = run_client(_command(one, running, programs), place, limit_s)
     took_s = time.monotonic() - began_s
     others_s = _busy_s() - busy_s - (_children_s() - own_s)
-    return {"measured": measured, "emitter": running.did, "others_cores": max(0.0, others_s) / took_s}
+    about = {"others_cores": max(0.0, others_s) / took_s, "stolen_s": _stolen_s() - stolen_s}
+    return {"measured": measured, "emitter": running.did, **about}
 
 
 def _command(one: Pass, running: Emitter, programs: Programs) -> list[str]:
@@ -142,7 +146,13 @@ def _command(one: Pass, running: Emitter, programs: Programs) -> list[str]:
 def _busy_s() -> float:
     """Seconds of CPU that the whole machine has spent, since it started."""
     times = psutil.cpu_times()
-    return sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0)
+    unused = (getattr(times, name, 0.0) for name in ("idle", "iowait", "guest", "steal"))
+    return float(sum(times) - sum(unused))
+
+
+def _stolen_s() -> float:
+    """Seconds in which a hypervisor ran others on the cores of this machine, since it started."""
+    return float(getattr(psutil.cpu_times(), "steal", 0.0))
 
 
 def _children_s() -> float:

@@ -167,6 +167,9 @@ def test_doubts_about_the_emitter_are_told() -> None:
     said = notes({"b": {"emitter": calm | {"late_ticks": 21, "blocked": 3}}, "c": {"not_measured": "no cc"}})
     assert len(said) == 3
     assert "no cc" in said[0]
+    assert notes({"a": {"emitter": calm, "stolen_s": 0.01}}) == []
+    (stolen,) = notes({"a": {"emitter": calm, "stolen_s": 0.03}})
+    assert "30 ms" in stolen
 
 
 def test_quick_passes_are_the_same_goals_with_fewer_samples() -> None:

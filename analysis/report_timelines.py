@@ -111,5 +111,5 @@ def _errors(found: Timeline, marks: list[tuple[float, float, str]], per: str) ->
         report_theme.mark(made, bar, {"x": some.at_s, "y": some[name]})
     note = "Red: failed or empty, when they ended. Grey: stopped by us, no failure of the server."
     if not (bins.failed.any() or bins.stopped.any()):
-        note = "No request failed and none was stopped."
+        note = "No request failed, and none was stopped before the last step ended."
     return Plot("time-errors", "Errors", f"requests {per}", names.ERROR_RATIO, made, note)

@@ -10,7 +10,7 @@ from analysis.cells import MICRO
 from analysis.grade import Finding, Verdict, grade
 from analysis.wording import users as people
 from tokenswarm.record import Stamp
-from tokenswarm.trust import CLOCK_STEP_S, CPU_OF_CORE, LATE_READS, MERGED_CHUNKS, MISSING_USERS, USER_TIMES
+from tokenswarm.trust import CLOCK_STEP_S, CPU_OF_CORE, LATE_READS, MERGED_CHUNKS, MISSING_USERS, STOLEN, USER_TIMES
 
 # As in `tokenswarm.trust`: beyond the first of a pair a step is suspect, beyond the second invalid. What is here is known
 # only afterwards.
@@ -56,6 +56,11 @@ def of_client(step: Any, row: Mapping[str, Any], watch: pd.DataFrame) -> Iterato
     if busiest.notna().any():
         text = f"client CPU {busiest.max():.0%} of a core (worker {busiest.idxmax()}): use more workers"
         yield from grade(float(busiest.max()), CPU_OF_CORE, text)
+    stolen = watch.groupby("worker").stolen_ratio.mean().max()
+    text = (
+        f"a hypervisor gave {stolen:.0%} of the client machine's CPU to others: what arrived meanwhile has a later time"
+    )
+    yield from grade(float(stolen), STOLEN, text)
     users = watch.groupby("worker").users.mean().sum(min_count=1)  # nobody counted them: unknown, not none
     yield from grade(1 - users / target, MISSING_USERS, f"{users:.1f} users were up instead of {target}")
     moved_s = watch.groupby("worker").clock_step_us.apply(lambda moves: moves.abs().sum()).max() / MICRO

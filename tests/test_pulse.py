@@ -1,5 +1,6 @@
 """The pulse takes counters, and writes rows while others run."""
 
+import collections
 import csv
 import dataclasses
 import time
@@ -86,6 +87,22 @@ def test_a_clock_that_was_set_is_seen_once(recorder: Recorder, monkeypatch: pyte
     pulse.close()
     assert (first.at, first.clock_step_us) == (1_699_999_999.0, -2_000_000)
     assert second.clock_step_us == 7
+
+
+Times = collections.namedtuple("Times", ["user", "idle", "steal", "guest", "guest_nice"])
+
+
+def test_time_that_a_hypervisor_took(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all cores; a guest's time is in its host's already."""
+    times = iter([Times(10, 20, 5, 7, 0), Times(10.5, 21, 5.5, 7.4, 0), Times(11, 22.5, 5.5, 7.4, 0)])
+    monkeypatch.setattr(module.psutil, "cpu_times", lambda: next(times))
+    pulse = Pulse(FakeClient(), recorder, lambda: 0)  # type: ignore[arg-type]
+    assert [pulse.take().stolen_ratio, pulse.take().stolen_ratio] == [pytest.approx(0.25), 0.0]
+    untold = collections.namedtuple("untold", ["user", "idle"])(1.0, 2.0)
+    monkeypatch.setattr(module.psutil, "cpu_times", lambda: untold)
+    pulse._stolen = module._Stolen()
+    assert pulse.take().stolen_ratio is None
+    pulse.close()
 
 
 def test_cpu_ratio_is_cpu_time_over_time(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ The limits are those of the report's verdict (`trust`).
 import enum
 from collections.abc import Iterator, Sequence
 
+from tokenswarm import trust
 from tokenswarm.live_sketch import share_above
 from tokenswarm.live_tally import (
     CHUNKS,
@@ -17,11 +18,11 @@ from tokenswarm.live_tally import (
     READS,
     ROWS,
     STAMPED,
+    STOLEN,
     USER_STAMPED,
     USERS,
     Tally,
 )
-from tokenswarm.trust import CLOCK_STEP_S, CPU_OF_CORE, LATE_READS, MERGED_CHUNKS, MISSING_USERS, USER_TIMES
 
 
 class Level(enum.StrEnum):
@@ -52,13 +53,18 @@ def _of_process(tally: Tally, target_users: int | None, is_short_anyway: bool) -
         return
     busiest = max(tally.health, key=lambda worker: tally.health[worker][CPU] / tally.health[worker][ROWS])
     cpu = tally.health[busiest][CPU] / tally.health[busiest][ROWS]
-    yield from _grade(cpu, CPU_OF_CORE, f"client CPU {cpu:.0%} of a core (worker {busiest}): use more workers")
+    yield from _grade(cpu, trust.CPU_OF_CORE, f"client CPU {cpu:.0%} of a core (worker {busiest}): use more workers")
+    stolen = max(sums[STOLEN] / sums[ROWS] for sums in tally.health.values())
+    text = (
+        f"a hypervisor gave {stolen:.0%} of the client machine's CPU to others: what arrived meanwhile has a later time"
+    )
+    yield from _grade(stolen, trust.STOLEN, text)
     moved_s = max(sums[CLOCK_US] for sums in tally.health.values()) / 1e6
-    yield from _grade(moved_s, CLOCK_STEP_S, f"the wall clock moved by {moved_s * 1000:.1f} ms")
+    yield from _grade(moved_s, trust.CLOCK_STEP_S, f"the wall clock moved by {moved_s * 1000:.1f} ms")
     if target_users and not is_short_anyway:
         users = sum(sums[USERS] / sums[ROWS] for sums in tally.health.values())
         yield from _grade(
-            1 - users / target_users, MISSING_USERS, f"{users:.1f} users were up instead of {target_users}"
+            1 - users / target_users, trust.MISSING_USERS, f"{users:.1f} users were up instead of {target_users}"
         )
 
 
@@ -67,14 +73,16 @@ def _of_arrival(tally: Tally) -> Iterator[Finding]:
     if not counts.get(STAMPED):
         return
     share = counts.get(USER_STAMPED, 0) / counts[STAMPED]
-    yield from _grade(share, USER_TIMES, f"{share:.0%} of the requests have arrival times taken by this process")
+    yield from _grade(share, trust.USER_TIMES, f"{share:.0%} of the requests have arrival times taken by this process")
     if counts.get(CHUNKS):
         merged = counts.get(COALESCED, 0) / counts[CHUNKS]
-        yield from _grade(merged, MERGED_CHUNKS, f"{merged:.1%} of the chunks were merged when they were read")
+        yield from _grade(merged, trust.MERGED_CHUNKS, f"{merged:.1%} of the chunks were merged when they were read")
     itl_s = tally.quantile_s(ITL, 0.5)
     late = share_above(tally.sketches[LAG], itl_s / 2) if itl_s is not None else None
     if late is not None:
-        yield from _grade(late, LATE_READS, f"{late:.0%} of the requests were read later than half the median ITL")
+        yield from _grade(
+            late, trust.LATE_READS, f"{late:.0%} of the requests were read later than half the median ITL"
+        )
 
 
 def verdict(found: Sequence[Finding], has_health: bool) -> tuple[Level | None, str]:

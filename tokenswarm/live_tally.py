@@ -16,7 +16,7 @@ SKETCHES = (*LATENCIES, ITL, LAG)
 LENGTH_FINISH = "length"  # finish_reason of an answer that ended at its token limit
 TRUNCATED, CHUNKS, COALESCED, STAMPED, USER_STAMPED = "truncated", "chunks", "coalesced", "stamped", "user_stamped"
 TOKENS = "tokens"  # that arrived
-ROWS, CPU, USERS, IN_FLIGHT, READS, KERNEL_READS, CLOCK_US = (
+ROWS, CPU, USERS, IN_FLIGHT, READS, KERNEL_READS, CLOCK_US, STOLEN = (
     "rows",
     "cpu_ratio",
     "users",
@@ -24,8 +24,9 @@ ROWS, CPU, USERS, IN_FLIGHT, READS, KERNEL_READS, CLOCK_US = (
     "reads",
     "kernel_reads",
     "clock_step_us",
+    "stolen_ratio",
 )
-HEALTH_SUMS = (ROWS, CPU, USERS, IN_FLIGHT, READS, KERNEL_READS, CLOCK_US)
+HEALTH_SUMS = (ROWS, CPU, USERS, IN_FLIGHT, READS, KERNEL_READS, CLOCK_US, STOLEN)
 LOOP_LAG_US, BACKLOG = "loop_lag_max_us", "backlog"
 HEALTH_MAXIMA = (LOOP_LAG_US, BACKLOG)
 
@@ -69,7 +70,7 @@ class Tally:
                 self.sketches[LAG].add(record.lag_max_us / 1e6)
 
     def add_health(self, row: HealthRecord) -> None:
-        one = {name: float(abs(getattr(row, name))) for name in (*HEALTH_SUMS[1:], *HEALTH_MAXIMA)} | {ROWS: 1.0}
+        one = {name: float(abs(getattr(row, name) or 0)) for name in (*HEALTH_SUMS[1:], *HEALTH_MAXIMA)} | {ROWS: 1.0}
         _add_health(self.health, {row.worker: one})
 
     def merge(self, other: "Tally") -> None:

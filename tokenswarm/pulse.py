@@ -29,6 +29,7 @@ class Pulse:
         self._users = users
         self._process = psutil.Process()
         self._clocks = _Clocks()
+        self._stolen = _Stolen()
         self._take_counters()  # what came before is not of the first interval
         self._greenlet = gevent.spawn(self._work)
 
@@ -43,6 +44,7 @@ class Pulse:
         """The state over the interval since the last row."""
         lag_ns, reads, kernel_reads = self._take_counters()
         at, cpu_ratio, clock_step_us = self._clocks.take()
+        stolen_ratio = self._stolen.take()
         return HealthRecord(
             at=at,
             worker=self._client.worker,
@@ -55,6 +57,7 @@ class Pulse:
             backlog=self._client.digest.backlog,
             rss_bytes=self._process.memory_info().rss,
             clock_step_us=clock_step_us,
+            stolen_ratio=stolen_ratio,
         )
 
     def _take_counters(self) -> tuple[int, int, int]:
@@ -71,6 +74,24 @@ class Pulse:
         self._greenlet.kill()
         self._greenlet = None
         self._recorder.write_health(self.take())
+
+
+class _Stolen:
+    """What a hypervisor took of this machine's CPU time, from one taking to the next: nothing in it moves meanwhile, and
+    what the kernel stamps afterwards has a later time.
+    """
+
+    def __init__(self) -> None:
+        self._before = psutil.cpu_times()
+
+    def take(self) -> float | None:
+        """Share of the time of all cores since the last call; None where the system does not tell."""
+        before, self._before = self._before, psutil.cpu_times()
+        if not hasattr(before, "steal"):
+            return None
+        own = len(before) - 2 if hasattr(before, "guest_nice") else len(before)  # a guest's time is in its host's
+        passed_s = sum(self._before[:own]) - sum(before[:own])
+        return max(0.0, self._before.steal - before.steal) / passed_s if passed_s > 0 else None
 
 
 class _Clocks:

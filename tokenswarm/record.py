@@ -147,6 +147,7 @@ class HealthRecord:
     backlog: int  # answers and chunks read, but not yet parsed
     rss_bytes: int
     clock_step_us: int  # movement of the wall clock against the monotonic one since the interval before
+    stolen_ratio: float | None = None  # of this machine's CPU time, what a hypervisor gave to others; None: not told
 
 
 Row = RequestRecord | StepRecord | HealthRecord

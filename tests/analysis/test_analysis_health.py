@@ -78,6 +78,15 @@ def test_a_clock_that_moved(tmp_path: Path, moved_us: int, expected: str) -> Non
     assert verdict(tmp_path, sound(), seconds(clock_step_us=moved_us))[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("stolen", "expected"), [(None, "valid"), (0.01, "valid"), (0.06, "suspect"), (0.8, "suspect")]
+)
+def test_time_that_a_hypervisor_took(tmp_path: Path, stolen: float | None, expected: str) -> None:
+    found, reasons = verdict(tmp_path, sound(), seconds(stolen_ratio=stolen))
+    assert found == expected
+    assert ("a hypervisor gave" in reasons) == (expected != "valid")
+
+
 def test_users_and_concurrency_short_of_target(tmp_path: Path) -> None:
     found, reasons = verdict(tmp_path, sound(), seconds(), users=2)
     assert found == "invalid"

@@ -133,7 +133,7 @@ def test_a_count_below_zero_is_flagged(tmp_path: Path, column: str) -> None:
     assert "impossible times or counts in 1 of 200 rows" in row.reasons
 
 
-@pytest.mark.parametrize("column", ["cpu_ratio", "users", "loop_lag_max_us", "clock_step_us"])
+@pytest.mark.parametrize("column", ["cpu_ratio", "users", "loop_lag_max_us", "clock_step_us", "stolen_ratio"])
 def test_health_that_lacks_a_column_holds_nothing_against_a_step(tmp_path: Path, column: str) -> None:
     rows = [ok(f"r{i}", i / 10, [30, 60, 100]) for i in range(100)]
     run = write_run(tmp_path, rows, healths=[health(second) for second in range(1, 11)])

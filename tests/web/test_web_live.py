@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from analysis import names
+from tests.chromium import open_page
 from tests.servers import Server
-from tests.web.browser import open_page
 from tests.web.ui import Ui, locust_ui
 from tokenswarm.live_figures import SHOWN
 from tokenswarm.runfolder import RunState

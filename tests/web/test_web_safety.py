@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.chromium import open_page
 from tests.e2e.driving import SCENARIO
 from tests.servers import Server
-from tests.web.browser import open_page
 from tests.web.ui import Ui, free_port, locust_ui, serving
 from tokenswarm.record import ErrorClass
 from tokenswarm.stopping import INTERRUPTED

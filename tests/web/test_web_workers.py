@@ -7,9 +7,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
+from tests.chromium import open_page
 from tests.e2e.driving import outcomes, rows, run_json
 from tests.servers import Server
-from tests.web.browser import open_page
 from tests.web.ui import Ui, free_port, locust_ui
 from tokenswarm.live_health import Level
 from tokenswarm.record import Outcome

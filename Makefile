@@ -56,8 +56,9 @@ format: .venv/.dev ## put the code in order
 docs: .venv/.runtime ## write docs/metrics.md from the code
 	@exec $(PY) -m tokenswarm.glossary
 
-bench: .venv/.runtime ## the instrument's own accuracy and cost, beside others' (options in EXTRA)
-	@set -f; exec $(PY) -m bench $$TOKENSWARM_EXTRA
+bench: .venv/.runtime ## the instrument's accuracy and cost beside others' (options in EXTRA), then the analysis's
+	@set -f; $(PY) -m bench $$TOKENSWARM_EXTRA
+	@echo; exec $(PY) -m bench.analysis
 
 clean: ## remove what was made, but no results
 	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -230,13 +230,18 @@ def run(argv: Sequence[str] | None, stop: CtrlC) -> int:
     return code or analysed  # what happened to the run says more than what happened to its analysis
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    with CtrlC(say_stopping) as stop:
+def entered(command: Callable[[CtrlC], int], on_press: Callable[[int], None]) -> int:
+    """Exit code of `command`, which is told of every Ctrl-C. What a person did wrong is said in a sentence."""
+    with CtrlC(on_press) as stop:
         try:
-            return run(argv, stop)
+            return command(stop)
         except (UsageError, RunFolderError, ServerUnavailable) as error:
             print(error, file=sys.stderr)
             return WRONG_USE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return entered(lambda stop: run(argv, stop), say_stopping)
 
 
 if __name__ == "__main__":

@@ -9,21 +9,18 @@ import sys
 from collections.abc import Sequence
 
 from tokenswarm.ctrl_c import CtrlC
-from tokenswarm.local_server import ServerUnavailable
 from tokenswarm.options import resolve
-from tokenswarm.runfolder import RunFolderError
 from tokenswarm.stepload import (
     SIMULATOR,
-    WRONG_USE,
     arguments,
     check_place,
+    entered,
     locust_command,
     run_locust,
     start_server,
     with_local_defaults,
     workers,
 )
-from tokenswarm.usage_error import UsageError
 
 NOT_HERE = ("--headless", "--skip-log-setup", "--only-summary")  # what a load without a page is run with
 PAGE = ("--class-picker", "--web-host=127.0.0.1")
@@ -56,12 +53,7 @@ def run(argv: Sequence[str] | None, stop: CtrlC) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    with CtrlC(lambda count: None) as stop:
-        try:
-            return run(argv, stop)
-        except (UsageError, RunFolderError, ServerUnavailable) as error:
-            print(error, file=sys.stderr)
-            return WRONG_USE
+    return entered(lambda stop: run(argv, stop), lambda presses: None)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from tokenswarm.record import Outcome, RequestRecord, request_from_cells
-from tokenswarm.runfolder import REQUESTS_OF_ALL, RUN
+from tokenswarm.runfolder import REQUESTS_OF_ALL, RUN, SUMMARY
 
 REPO = Path(__file__).resolve().parents[2]
 LIMIT_S = 90.0  # of anything that is waited for; the machine may be busy
@@ -140,3 +140,16 @@ def run_json(folder: Path) -> dict[str, Any]:
 def recorded(folder: Path, name: str = "requests-w*.csv", least: int = 1) -> Callable[[], bool]:
     """Whether a worker has recorded `least` rows or more."""
     return lambda: sum(path.read_bytes().count(b"\n") - 1 for path in folder.glob(name)) >= least
+
+
+def analysed(folder: Path) -> str:
+    """What the analysis of `folder` prints, and its summary.csv. It must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "analysis", "summary", str(folder)],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + (folder / SUMMARY).read_text()

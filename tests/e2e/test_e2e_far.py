@@ -6,18 +6,28 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.driving import LOCUST, REPO, SCENARIO, Run, outcomes, recorded, request_files, rows, run_json, running
+from tests.e2e.driving import (
+    LOCUST,
+    SCENARIO,
+    Run,
+    analysed,
+    outcomes,
+    recorded,
+    request_files,
+    rows,
+    run_json,
+    running,
+)
 from tests.e2e.test_e2e_truth import check_books, check_times, truth_log
 from tests.servers import Server, simulator_server
 from tests.web.ui import locust_ui
 from tokenswarm.record import Outcome
-from tokenswarm.runfolder import SUMMARY, RunState
+from tokenswarm.runfolder import RunState
 from tokenswarm.stepload import free_port
 
 HIDE = 'mount -t tmpfs none "$0" && exec "$@"'  # in a mount namespace of its own: the master's folder is empty there
@@ -96,18 +106,6 @@ def stack() -> Iterator[contextlib.ExitStack]:
     need_namespaces()
     with contextlib.ExitStack() as held:
         yield held
-
-
-def analysed(folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "analysis", "summary", str(folder)],
-        cwd=REPO,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + (folder / SUMMARY).read_text()
 
 
 def check_ended(run: Run, code: int = 0) -> None:

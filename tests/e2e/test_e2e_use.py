@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from tests.e2e.driving import LOCUST, REPO, outcomes, recorded, rows, run_json, running, stepload
+from tests.e2e.driving import LOCUST, REPO, analysed, outcomes, recorded, rows, run_json, running, stepload
 from tests.servers import Server, simulator_server
 from tokenswarm.record import Outcome
 from tokenswarm.runfolder import RunState
@@ -158,14 +158,7 @@ def test_locust_without_a_scenario_records_its_step(tmp_path: Path, simulator: S
     assert 1 < info["scenario"]["step_time_s"] <= 6
     assert outcomes(folder)[Outcome.OK] > 3
     assert (folder / "steps.csv").read_text().count("\n") == 2
-    done = subprocess.run(
-        [sys.executable, "-m", "analysis", "summary", str(folder)],
-        cwd=REPO,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    analysed(folder)
 
 
 def test_ssl_before_locust_is_refused(tmp_path: Path) -> None:

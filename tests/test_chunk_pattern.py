@@ -3,13 +3,15 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.test_chat_stream import DONE, STOP, chunk, event, seen
 from tokenswarm.chat_stream import Answer
 from tokenswarm.choice import MANY_PIECES
+from tokenswarm.chunk import decode_chunk
 from tokenswarm.chunk_pattern import Pattern, learn
 
 
@@ -26,12 +28,7 @@ def test_what_differs_in_the_text_only_follows() -> None:
     found = pattern(usual("Hello"))
     assert found is not None
     reads = [usual(text).encode() for text in (" world", ",", " 你好", "é")]
-    assert found.run([usual("").encode(), *reads, STOP.encode()], 1) == [
-        b" world",
-        b",",
-        " 你好".encode(),
-        "é".encode(),
-    ]
+    assert found.run([usual("").encode(), *reads, STOP.encode()], 1) == [" world", ",", " 你好", "é"]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +53,7 @@ def test_what_is_not_just_so_is_read_in_full(other: str) -> None:
     found = pattern(usual("Hello"))
     assert found is not None
     follows = found.run([other.encode()], 0)
-    assert not follows or json.loads(other[6:])["choices"][0]["delta"]["content"] == follows[0].decode()
+    assert not follows or json.loads(other[6:])["choices"][0]["delta"]["content"] == follows[0]
     assert found.run([b"data: x\n\n", usual("a").encode()], 0) == []
 
 
@@ -65,7 +62,7 @@ def test_bytes_that_are_no_utf8_end_a_run() -> None:
     assert found is not None
     broken = usual("a~b").encode().replace(b"~", b"\xe4\xbd")
     rest = usual("a~b").encode().replace(b"~", b"\xa0")
-    assert found.run([usual("a").encode(), broken, rest], 0) == [b"a"]
+    assert found.run([usual("a").encode(), broken, rest], 0) == ["a"]
 
 
 def test_head_and_tail_do_not_overlap() -> None:
@@ -100,7 +97,7 @@ def test_the_text_that_counts_is_the_one_that_is_learnt() -> None:
     twice = 'data: {"choices": [{"delta": {"content": "first", "content": "last"}}]}\n\n'
     found = pattern(twice)
     assert found is not None
-    assert found.run([twice.replace('"last"', '"other"').encode()], 0) == [b"other"]
+    assert found.run([twice.replace('"last"', '"other"').encode()], 0) == ["other"]
 
 
 @pytest.mark.parametrize("field", ["content", "reasoning_content", "reasoning"])
@@ -112,6 +109,38 @@ def test_reasoning_is_told_from_the_answer(field: str) -> None:
     thought = "" if field == "content" else "One two three"
     assert (answer.reasoning_text, answer.text) == (thought, "One two three end" if not thought else " end")
     assert (answer.chunk_marks, answer.first_answer_mark) == ([0, 1, 2, 3], 0 if not thought else 3)
+
+
+NASTY = st.text('ab,"\\\\n\n\x7f\x01é', max_size=4) | st.sampled_from(["", '","', '"]', '["', "\\ud83d", "\\u0041", '\\"'])
+
+
+@given(st.lists(NASTY, min_size=1, max_size=12), st.lists(st.integers(0, 60), max_size=4))
+@example(["x\\", ',"y'], [])  # neither is text, but both would be as one list
+def test_texts_read_together_are_those_that_each_would_give(texts: list[str], cuts: list[int]) -> None:
+    found = pattern(usual("Hello"))
+    assert found is not None
+    reads = [found.head + text.encode() + found.tail for text in texts]
+    for at in cuts:  # two reads as one, or cut elsewhere than between two events
+        at %= len(reads)
+        joined = b"".join(reads[at : at + 2])
+        reads[at : at + 2] = [joined] if at % 2 else [joined[: len(joined) // 3], joined[len(joined) // 3 :]]
+    start = 0
+    while start < len(reads):
+        follow = found.run(reads, start)
+        for text, read in zip(follow, reads[start:], strict=False):
+            assert decode_chunk(read[6:-2]).choices[0].delta.content == text != ""
+        start += len(follow)
+        if start < len(reads) and not follow:
+            plain = reads[start].removeprefix(found.head).removesuffix(found.tail)
+            assert len(plain) != len(reads[start]) - len(found.head + found.tail) or not is_text(plain)
+            start += 1
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(b'"' + data + b'"'), str) and data != b""
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 TEXTS = st.text(max_size=6) | st.sampled_from([" a", "id", "content", "\\", '"', "\ud83d", "", " 你"])

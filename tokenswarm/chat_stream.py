@@ -88,17 +88,16 @@ class Answer:
                 self._feed(reads[at], marks[at])
             at += len(texts) or 1
 
-    def _take_run(self, texts: list[bytes], marks: list[int]) -> None:
+    def _take_run(self, texts: list[str], marks: list[int]) -> None:
         """Chunks that follow the pattern, one after the other."""
         self.chat_chunks += len(texts)
         self.marks.extend(marks)
-        self.output_bytes += sum(map(len, texts))
+        self.output_bytes += byte_count(texts)
         if self._told is not None:
             self._told.extend([None] * len(texts))
-        decoded = [text.decode() for text in texts]
-        self._pattern_texts.extend(decoded)
+        self._pattern_texts.extend(texts)
         if self._keep_text:
-            self.chunk_texts.extend(decoded)
+            self.chunk_texts.extend(texts)
 
     def _feed(self, data: bytes, mark: int) -> None:
         one = self._body.one_event(data)

@@ -1,12 +1,14 @@
 """Most chunks of an answer differ from each other in one string only: the text.
 
-One of them, read in full, tells what stands before and behind that string. Whatever has the same bytes there, and in
-between only characters that JSON writes as they are, means the same with another text: to compare is all that is left
-to do, in a fifth of the time. Whatever is not just so is read in full.
+One of them, read in full, tells what stands before and behind that string. Whatever has the same bytes there means the
+same with another text, and the texts of many are decoded at once: in a twentieth of the time. Whatever is not just so
+is read in full.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable
+
+import msgspec
 
 from tokenswarm.choice import RARE
 from tokenswarm.chunk import decode_chunk
@@ -15,37 +17,63 @@ TEXT_FIELDS = ("content", "reasoning_content", "reasoning")
 LONGEST_RUN = 128
 _PROBE = "~probe~"
 
+_decode_texts: Callable[[bytes], list[str]] = msgspec.json.Decoder(list[str]).decode
+
 
 class Pattern:
     """`head` and `tail` of a read that is one event with one chunk; the text is in `field` of its choice `index`."""
 
-    __slots__ = ("_from", "_until", "field", "head", "index", "tail")
+    __slots__ = ("_between", "_from", "_quotes", "_until", "field", "head", "index", "tail")
 
     def __init__(self, head: bytes, tail: bytes, field: str, index: int) -> None:
         self.head = head
         self.tail = tail
         self.field = field
         self.index = index
+        self._between = tail + head
         self._from, self._until = len(head), -len(tail)
+        self._quotes = self._between.count(b'"')
 
-    def run(self, reads: Sequence[bytes], start: int) -> list[bytes]:
-        """The texts, in UTF-8, of the reads from `start` on that follow the pattern: up to the first that does not."""
-        head, tail, begin, end = self.head, self.tail, self._from, self._until
-        found = []
-        for data in itertools.islice(reads, start, start + LONGEST_RUN):
-            if not data.startswith(head) or not data.endswith(tail):
-                break
-            found.append(data[begin:end])
-        return found if _are_plain(found) else list(itertools.takewhile(lambda text: _are_plain([text]), found))
+    def run(self, reads: list[bytes], start: int) -> list[str]:
+        """The texts of the reads from `start` on that follow the pattern: of all of them, up to the first that does not
+        or to LONGEST_RUN; of fewer where one has a quote in its text, but of one at least.
+        """
+        found = reads[start : start + LONGEST_RUN]
+        while found and not found[-1].startswith(self.head):  # the end of the answer, mostly
+            del found[-1]
+        texts = self._texts(found)
+        if texts is not None:
+            return texts
+        for check, part in ((bytes.startswith, self.head), (bytes.endswith, self.tail)):
+            fit = list(map(check, found, itertools.repeat(part)))
+            if False in fit:
+                del found[fit.index(False) :]
+        quotes = [read.count(b'"') != self._quotes for read in found]
+        many = max(quotes.index(True), 1) if True in quotes else len(found)
+        while texts is None and many > 0:
+            texts = self._texts(found[:many])
+            many //= 2
+        return texts or []
 
-
-def _are_plain(texts: list[bytes]) -> bool:
-    """Whether each is text that JSON writes as it is: some UTF-8 without control characters, quotes and backslashes."""
-    try:
-        joined = b" ".join(texts).decode()
-    except UnicodeDecodeError:
-        return False
-    return joined.isprintable() and '"' not in joined and "\\" not in joined and b"" not in texts
+    def _texts(self, reads: list[bytes]) -> list[str] | None:
+        """The texts of `reads`. None where one of them does not follow, or where that cannot be told: if there are
+        several, none of their texts may hold a quote.
+        """
+        begin, end = self._from, self._until
+        if not reads:
+            return []
+        texts = [read[begin:end] for read in reads]
+        # of the same lengths as the reads, so that they are equal only one by one
+        if b"".join(reads) != self.head + self._between.join(texts) + self.tail:
+            return None
+        listed = b'["' + b'","'.join(texts) + b'"]'
+        if b"" in texts or (len(reads) > 1 and listed.count(b'"') != 2 * len(reads)):
+            return None
+        try:
+            decoded = _decode_texts(listed)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return decoded if len(decoded) == len(reads) else None
 
 
 def learn(data: bytes, before: int, behind: int) -> Pattern | None:

@@ -18,13 +18,13 @@ def assemble(asked: Asked, exchange: Exchange, answer: Answer | None, end: End) 
     verdict = classify(end, exchange.status, answer, exchange.detail)
     seen: dict[str, object] = {}
     if answer is not None:
-        usage, marks = answer.usage, answer.marks
+        usage, marks, tokens = answer.usage, answer.marks, answer.chunk_tokens
         seen = {
             "chunk_us": tuple([(mark - sent_ns) // 1000 for mark in marks]),
-            "chunk_tokens": None if answer.chunk_tokens is None else tuple(answer.chunk_tokens),
+            "chunk_tokens": None if tokens is None else tuple(tokens),
             "first_answer_us": since_sent_us(answer.first_answer_mark),
             "finish_reason": answer.finish_reason,
-            "coalesced": sum(map(int.__eq__, marks, marks[1:])),
+            "coalesced": answer.gaps.count(0),
             "stamp": Stamp.USER if exchange.user_stamped else Stamp.KERNEL,
             "lag_max_us": exchange.lag_max_ns // 1000,
         }

@@ -1,8 +1,5 @@
 """What to know about one answer before its numbers are believed: the row's `warnings`. They make no failure of it."""
 
-import operator
-from collections.abc import Sequence
-
 from tokenswarm.chat_stream import Answer
 from tokenswarm.record import Caution
 
@@ -43,23 +40,23 @@ def cautions(
     tokens = answer.usage.completion_tokens if answer.usage else None
     hidden = _hidden_reasoning(answer, tokens)
     ended = answer.has_output and answer.error is None
-    found = {
-        Caution.USAGE_MISSING: ended and tokens is None,
-        Caution.DONE_MISSING: ended and answer.streamed and not answer.done_seen,
-        Caution.FINISH_REASON_MISSING: ended and answer.finish_reason is None,
-        Caution.MULTI_TOKEN_CHUNKS: not hidden and _multi_token(len(answer.marks), tokens),
-        Caution.SINGLE_CHUNK_RESPONSE: _single_chunk(answer, tokens),
-        Caution.BUFFERING_SUSPECTED: _buffered(answer.marks, sent_mark),
-        Caution.REPLACEMENT_CHARS: answer.replacement_chars > 0,
-        Caution.MALFORMED_EVENT: answer.malformed_events > 0,
-        Caution.CUMULATIVE_CHUNK: answer.cumulative,
-        Caution.HIDDEN_REASONING: hidden,
-        Caution.SHORT_OUTPUT: ended and ignore_eos and _short(answer, tokens, max_tokens),
-        Caution.PROMPT_TRUNCATED: _prompt_truncated(answer, expected_prompt_tokens, prompt_words),
-        Caution.COMPRESSED_STREAM: answer.compressed and answer.streamed,
-        Caution.NOT_STREAMED: not answer.streamed,
-    }
-    return tuple(caution for caution, holds in found.items() if holds)
+    found = (
+        (Caution.USAGE_MISSING, ended and tokens is None),
+        (Caution.DONE_MISSING, ended and answer.streamed and not answer.done_seen),
+        (Caution.FINISH_REASON_MISSING, ended and answer.finish_reason is None),
+        (Caution.MULTI_TOKEN_CHUNKS, not hidden and _multi_token(len(answer.marks), tokens)),
+        (Caution.SINGLE_CHUNK_RESPONSE, _single_chunk(answer, tokens)),
+        (Caution.BUFFERING_SUSPECTED, _buffered(answer, sent_mark)),
+        (Caution.REPLACEMENT_CHARS, answer.replacement_chars > 0),
+        (Caution.MALFORMED_EVENT, answer.malformed_events > 0),
+        (Caution.CUMULATIVE_CHUNK, answer.cumulative),
+        (Caution.HIDDEN_REASONING, hidden),
+        (Caution.SHORT_OUTPUT, ended and ignore_eos and _short(answer, tokens, max_tokens)),
+        (Caution.PROMPT_TRUNCATED, _prompt_truncated(answer, expected_prompt_tokens, prompt_words)),
+        (Caution.COMPRESSED_STREAM, answer.compressed and answer.streamed),
+        (Caution.NOT_STREAMED, not answer.streamed),
+    )
+    return tuple([caution for caution, holds in found if holds])
 
 
 def _multi_token(chunks: int, tokens: int | None) -> bool:
@@ -76,19 +73,20 @@ def _single_chunk(answer: Answer, tokens: int | None) -> bool:
     return answer.output_bytes > SINGLE_CHUNK_CHARS
 
 
-def _buffered(marks: Sequence[int], sent_mark: int) -> bool:
+def _buffered(answer: Answer, sent_mark: int) -> bool:
     """Whether output was held back on its way: many chunks in one instant, not one after the other."""
-    if len(marks) < BUFFERED_GROUP:
+    marks, gaps = answer.marks, answer.gaps
+    if len(marks) < BUFFERED_GROUP or min(gaps) > SAME_INSTANT_NS:
         return False
     spread, waited = marks[-1] - marks[0], marks[0] - sent_mark
-    if spread <= SAME_INSTANT_NS * (len(marks) - 1):
+    if spread <= SAME_INSTANT_NS * len(gaps):
         return waited > spread
-    near = sum(map(SAME_INSTANT_NS.__ge__, map(operator.sub, marks[1:], marks)))
+    near = sum(map(SAME_INSTANT_NS.__ge__, gaps))
     if 2 * near < BUFFERED_SHARE * len(marks):  # a group of n has n - 1, more than half as many
         return False
     group, in_groups = 1, 0
-    for earlier, later in zip(marks, [*marks[1:], marks[-1] + SAME_INSTANT_NS + 1], strict=True):
-        if later - earlier <= SAME_INSTANT_NS:
+    for gap in (*gaps, SAME_INSTANT_NS + 1):
+        if gap <= SAME_INSTANT_NS:
             group += 1
             continue
         if group >= BUFFERED_GROUP:

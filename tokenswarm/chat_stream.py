@@ -7,6 +7,7 @@ No bytes make it raise, except a line beyond the limit (`sse.LineTooLong`). Text
 
 import array
 import contextlib
+import operator
 from typing import Any
 
 import msgspec
@@ -63,6 +64,7 @@ class Answer:
         self.cumulative = False
         self.output_bytes = self.reasoning_bytes = 0
         self.closed = False
+        self._gaps: list[int] | None = None
         self._keep_text = keep_text
         self._content_type = (content_type or "").lower()
         self._body = Body(content_encoding)
@@ -146,6 +148,9 @@ class Answer:
 
     def _take(self, data: bytes, mark: int, odd: bool = True) -> bool:
         """One event without a name. `odd`: take also what is no plain chunk. Returns whether it was taken."""
+        if data == b"[DONE]":
+            self._end()
+            return True
         try:
             chunk = decode_chunk(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -168,6 +173,11 @@ class Answer:
         if found or usage:
             self._add_chunk(found, usage, mark)
         return True
+
+    def _end(self) -> None:
+        """`[DONE]`: what comes after it is no part of the answer."""
+        self.done_seen = True
+        self._pattern = None
 
     def _add_delta(self, index: int, delta: Delta, finish_reason: str | None, mark: int) -> str | None:
         pieces = self._choices.get(index)
@@ -203,8 +213,7 @@ class Answer:
         while data.startswith(b"data:"):  # a gateway put the prefix twice
             data = data[5:].strip()
         if data.strip(b'"').upper() == b"[DONE]":
-            self.done_seen = True
-            self._pattern = None
+            self._end()
             return
         value = loads(data)
         if value is BROKEN and len(event.lines) > 1:  # events that are separated by one line end only
@@ -312,6 +321,14 @@ class Answer:
         return self.marks.tolist()
 
     @property
+    def gaps(self) -> list[int]:
+        """Between neighbouring marks; of a closed answer."""
+        if self._gaps is None:
+            marks = self.marks.tolist()
+            self._gaps = list(map(operator.sub, marks[1:], marks))
+        return self._gaps
+
+    @property
     def running_tokens(self) -> list[int | None]:
         return [None] * len(self.marks) if self._told is None else self._told
 
@@ -358,6 +375,9 @@ class Answer:
     @property
     def finish_reason(self) -> str | None:
         """As sent; of several choices, one that was aborted, else the first."""
+        if len(self._choices) == 1:
+            (only,) = self._choices.values()
+            return only.finish_reason
         reasons = [self._choices[index].finish_reason for index in sorted(self._choices)]
         told = [reason for reason in reasons if reason is not None]
         return next((reason for reason in told if is_abort(reason)), told[0] if told else None)

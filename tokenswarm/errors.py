@@ -42,6 +42,8 @@ class Verdict:
     detail: str | None = None  # one line
 
 
+_OK = Verdict(Outcome.OK)
+
 _BROKEN: dict[End, ErrorClass] = {
     End.RESET: ErrorClass.CONNECTION_RESET,
     End.CONNECT_FAILED: ErrorClass.CONNECT_FAILED,
@@ -78,10 +80,9 @@ def classify(end: End, http_status: int | None, answer: Answer | None, detail: s
 
 def _of_answer(end: End, answer: Answer, detail: str | None) -> Verdict:
     """The verdict on an answer whose status was good."""
-    said = _said(answer)
     if answer.error is not None:
         told = match(BODY_RULES, answer.error.words) or _of_code(answer.error)
-        return _failed(told or ErrorClass.STREAM_ERROR, said)
+        return _failed(told or ErrorClass.STREAM_ERROR, _said(answer))
     if answer.aborted:
         return _failed(ErrorClass.ABORTED, f"finish_reason {answer.finish_reason}")
     whole = answer.done_seen and answer.has_output  # after [DONE] nothing can be lost any more
@@ -92,10 +93,10 @@ def _of_answer(end: End, answer: Answer, detail: str | None) -> Verdict:
     if answer.has_output:
         if answer.finish_reason is None and not answer.done_seen and answer.streamed:
             return _failed(ErrorClass.STREAM_TRUNCATED, "the stream ended without finish_reason and without [DONE]")
-        return Verdict(Outcome.OK)
+        return _OK
     if answer.chat_chunks == 0 and (answer.body_head or answer.malformed_events or answer.other_events):
         gateway = None if answer.is_html else match(GATEWAY_RULES, answer.body_head[:WORDS_LIMIT].lower())
-        return _failed(gateway or ErrorClass.MALFORMED_STREAM, said or "no event of the stream is a chat chunk")
+        return _failed(gateway or ErrorClass.MALFORMED_STREAM, _said(answer) or "no event of the stream is a chat chunk")
     if answer.chat_chunks and answer.finish_reason is None and not answer.done_seen and answer.streamed:
         return _failed(ErrorClass.STREAM_TRUNCATED, "the stream ended without output, finish_reason and [DONE]")
     return Verdict(Outcome.EMPTY, ErrorClass.EMPTY_RESPONSE, "HTTP status 200, but no output at all")

@@ -1,16 +1,20 @@
 """What a connection reads is what was sent, however a network cuts it and whoever frames it."""
 
 import itertools
+import select
 import socket
+import time
 import types
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenswarm.collector import EPOLLIN, Collector
-from tokenswarm.connection import CHUNK_HEADS, LARGEST_CHUNK_BYTES, Connection
+from tokenswarm.chunk_framing import CHUNK_HEADS, LARGEST_CHUNK_BYTES
+from tokenswarm.collector import ANCILLARY_BYTES, Collector, stamp_arrivals
+from tokenswarm.connection import Connection
 from tokenswarm.errors import End
 from tokenswarm.exchange import Exchange, Limits
 from tokenswarm.route import Connected, Route
@@ -20,29 +24,51 @@ LAST = b"0\r\n\r\n"
 LOWER, UPPER, EXTENDED, PADDED = b"%x\r\n", b"%X\r\n", b"%x;n=1\r\n", b"0%x\r\n"
 
 
-class Loose:
-    """A collector that watches nothing: the test says when there is something to read."""
-
-    unstamped_reads = 0
-
-    def register(self, *_: Any) -> None: ...
-    def unregister(self, *_: Any) -> None: ...
-    def look_again(self, *_: Any) -> None: ...
-
-
-def read(pieces: list[bytes]) -> Exchange:
-    """The exchange after each of `pieces` was a read of its own."""
-    ours, theirs = socket.socketpair()
+@pytest.fixture(scope="module", autouse=True)
+def kernel_stamps() -> Iterator[None]:
+    """The kernel begins to stamp a moment after the first socket has asked."""
+    ours, theirs = pair()
     with ours, theirs:
-        ours.setblocking(False)
+        ours.setblocking(True)
+        for _ in range(1000):
+            theirs.send(b"x")
+            if ours.recvmsg(1, ANCILLARY_BYTES)[1]:
+                break
+            time.sleep(0.01)
+        yield
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a TCP connection; what comes to the first bears the kernel's stamps."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+    theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stamp_arrivals(ours)
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def read(pieces: list[bytes], on_lane: list[bool] | None = None) -> Exchange:
+    """The exchange after each of `pieces` was a read of its own; `on_lane`: whether a lane was there for it."""
+    ours, theirs = pair()
+    collector = Collector()
+    exchange = Exchange(b"GET / HTTP/1.1\r\n\r\n", Limits())
+    with ours, theirs:
         connected = Connected(sock=ours, connect_us=1, tls_us=None, tls=None, incoming=None, outgoing=None)
-        connection = Connection(cast(Route, types.SimpleNamespace(shown="x")), connected, cast(Collector, Loose()))
-        exchange = Exchange(b"GET / HTTP/1.1\r\n\r\n", Limits())
+        connection = Connection(cast(Route, types.SimpleNamespace(shown="x")), connected, collector)
         connection.send(exchange)
         for piece in filter(None, pieces):
-            theirs.send(piece)
-            connection.ready(EPOLLIN)
+            if not connection.open:
+                break
+            if on_lane is not None:
+                on_lane.append(ours.fileno() in collector.lanes)
+            theirs.sendall(piece)
+            assert select.select([ours], [], [], 10)[0]
+            collector.read()
         connection.close()
+        assert not collector.lanes
+    collector.close()
     return exchange
 
 
@@ -58,9 +84,12 @@ def test_the_length_of_a_read_tells_how_a_chunk_begins() -> None:
 
 def test_chunk_after_chunk() -> None:
     bodies = [b"a", b"b" * 15, b"c" * 16, b"d" * 255, b"e" * 256, b"f" * LARGEST_CHUNK_BYTES]
-    exchange = read([HEAD, *map(framed, bodies), LAST])
+    on_lane: list[bool] = []
+    exchange = read([HEAD, *map(framed, bodies), LAST], on_lane)
     assert (exchange.unread, exchange.end) == (bodies, End.COMPLETE)
-    assert len(exchange.unread_ns) == len(bodies)
+    assert exchange.unread_ns == sorted(exchange.unread_ns)
+    assert (len(exchange.unread_ns), exchange.user_stamped) == (len(bodies), False)
+    assert on_lane == [False, False, *[True] * len(bodies)]  # from the first whole chunk to the end
 
 
 @pytest.mark.parametrize("looks", [b"1\r\nx\r\n", b"\r\n", b"0\r\n\r\n", b"3\r\nabc\r\n"])

@@ -1,8 +1,7 @@
-"""One connection: bytes out, HTTP answers in. Everything in `ready` is the hot path.
+"""One connection: bytes out, HTTP answers in. No greenlet switches.
 
-Per read of a streamed token: recvmsg, the kernel's stamp, the framing undone, one append. No greenlet switches. llhttp
-reads all HTTP but for this: where it stands between two chunks of a body, a read that is just one more chunk needs not
-pass through it.
+llhttp reads all HTTP but for this: while it stands between two chunks of a body, the connection has a lane, on which the
+collector takes reads that are just one more chunk without it.
 """
 
 import ssl
@@ -10,27 +9,24 @@ import typing
 
 import httptools
 
-from tokenswarm.collector import ANCILLARY_BYTES, EPOLLIN, EPOLLOUT, EPOLLRDHUP, Collector, now_ns, timespec
+from tokenswarm.chunk_framing import CHUNK_TAIL
+from tokenswarm.collector import (
+    ANCILLARY_BYTES,
+    EPOLLIN,
+    EPOLLOUT,
+    EPOLLRDHUP,
+    READ_BYTES,
+    Ancillary,
+    Collector,
+    now_ns,
+    timespec,
+)
 from tokenswarm.errors import End
 from tokenswarm.exchange import Exchange
 from tokenswarm.route import Connected, Route
 
-READ_BYTES = 65536
 ENDED = EPOLLRDHUP | 0x8 | 0x10  # or EPOLLERR, EPOLLHUP
 MOST_READS = 16  # of one socket in a row: then it is the others' turn
-LARGEST_CHUNK_BYTES = 2048  # of those that are recognised by their length; a token's take some 250
-
-
-def _chunk_heads() -> dict[int, tuple[bytes, ...]]:
-    """Length of a read → how it begins if it is just one chunk of a body, with its size in front and CRLF behind."""
-    heads: dict[int, tuple[bytes, ...]] = {}
-    for size in range(1, LARGEST_CHUNK_BYTES):
-        head = b"%x\r\n" % size
-        heads[len(head) + size + 2] = (head,) if head == head.upper() else (head, b"%X\r\n" % size)
-    return heads
-
-
-CHUNK_HEADS = _chunk_heads()
 
 
 class Connection:
@@ -39,12 +35,12 @@ class Connection:
     # slots: of hundreds of connections, each is a miss of the cache at every token, so that little memory is quick
     __slots__ = (
         "_answered",
-        "_between_chunks",
         "_chunk_whole",
         "_collector",
         "_deaf",
         "_exchange",
         "_fd",
+        "_has_lane",
         "_incoming",
         "_outgoing",
         "_parser",
@@ -80,7 +76,7 @@ class Connection:
         self._answered = False  # a byte of the present answer has arrived
         self._until_eof = False  # the present answer ends with the connection
         self._chunk_whole = False  # of a chunked body, llhttp has read one to its end, and begun no other
-        self._between_chunks = False  # and nothing of a next one has come: a read begins with a chunk
+        self._has_lane = False  # and nothing of a next one has come: a read begins with a chunk
         self._parser = httptools.HttpResponseParser(self)
         collector.register(self._fd, self)
 
@@ -89,7 +85,7 @@ class Connection:
     def send(self, exchange: Exchange) -> None:
         """Begin `exchange`. Its end, whatever it is, is told to the exchange."""
         self._exchange = exchange
-        self._answered = self._until_eof = self._between_chunks = False
+        self._answered = self._until_eof = False
         if self.used == 0:
             exchange.connect_us, exchange.tls_us = self.connect_us, self.tls_us
         self.used += 1
@@ -101,7 +97,7 @@ class Connection:
                 self._broke(now_ns(), f"TLS: {_words(error)}")
                 return
             data = typing.cast(ssl.MemoryBIO, self._outgoing).read()
-        exchange.sent_ns = exchange.last_read_ns = now_ns()
+        exchange.sent_ns = exchange.heard_ns = now_ns()
         self._write(data)
 
     def _write(self, data: bytes) -> None:
@@ -128,42 +124,40 @@ class Connection:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._broke(now_ns(), error.strerror or str(error))
+                self.broke(error)
                 return
-            read_ns = now_ns()
-            exchange = self._exchange
-            if ancillary:
-                seconds, nanos = timespec(ancillary[0][2])
-                self.arrived_ns = arrived_ns = seconds * 1_000_000_000 + nanos
-                if exchange is not None and read_ns - arrived_ns > exchange.lag_max_ns:
-                    exchange.lag_max_ns = read_ns - arrived_ns
-            else:
-                self.arrived_ns = arrived_ns = read_ns
-                if data:
-                    self._collector.unstamped_reads += 1
-                    if exchange is not None:
-                        exchange.user_stamped = True
-            if not data:
-                self._eof()
-                return
-            size = len(data)
-            if exchange is not None:
-                exchange.last_read_ns = read_ns
-            head = CHUNK_HEADS.get(size) if self._between_chunks else None
-            if head is not None and exchange is not None and data.startswith(head) and data.endswith(b"\r\n"):
-                exchange.unread_ns.append(arrived_ns)
-                exchange.unread.append(data[data.index(b"\n") + 1 : -2])
-            elif self._tls is None:
-                self._feed(data)
-            else:
-                self._decipher(data)
+            self.received(data, ancillary, now_ns())
             # a short read has emptied the socket; only its end may stand behind it, and that was reported
-            if size < READ_BYTES and not events & ENDED:
+            if len(data) < READ_BYTES and not events & ENDED:
                 return
             reads += 1
             if reads == MOST_READS:
                 self._collector.look_again(self._fd)
                 return
+
+    def received(self, data: bytes, ancillary: Ancillary, read_ns: int) -> None:
+        """What one read brought; nothing is the end."""
+        exchange = self._exchange
+        if ancillary:
+            seconds, nanos = timespec(ancillary[0][2])
+            self.arrived_ns = seconds * 1_000_000_000 + nanos
+            if exchange is not None and read_ns - self.arrived_ns > exchange.lag_max_ns:
+                exchange.lag_max_ns = read_ns - self.arrived_ns
+        else:
+            self.arrived_ns = read_ns
+            if data:
+                self._collector.unstamped_reads += 1
+                if exchange is not None:
+                    exchange.user_stamped = True
+        if not data:
+            self._eof()
+            return
+        if exchange is not None:
+            exchange.heard_ns = read_ns
+        if self._tls is None:
+            self._feed(data)
+        else:
+            self._decipher(data)
 
     def _decipher(self, data: bytes) -> None:
         tls, incoming = typing.cast(ssl.SSLObject, self._tls), typing.cast(ssl.MemoryBIO, self._incoming)
@@ -194,11 +188,8 @@ class Connection:
             self.close()
             return
         self._answered = True
-        self._between_chunks = False
         try:
             self._parser.feed_data(data)
-            # else the beginning of a next chunk's size may have come
-            self._between_chunks = self._chunk_whole and data[-2:] == b"\r\n" and self._tls is None
         except httptools.HttpParserCallbackError as error:
             raise error.__context__ or error from None  # our own mistake, not the server's
         except httptools.HttpParserUpgrade:
@@ -211,6 +202,21 @@ class Connection:
                 self._end(End.NOT_HTTP, f"{error}: {head!r}")
         if self._spoilt:
             self.close()
+        elif self.open:
+            # without CRLF at its end, the beginning of a next chunk's size may have come
+            self._mark_lane(self._chunk_whole and self._tls is None and data.endswith(CHUNK_TAIL))
+
+    def _mark_lane(self, wanted: bool) -> None:
+        """Whether the collector may take chunks without us from now on."""
+        if wanted is self._has_lane:
+            return
+        self._has_lane = wanted
+        exchange = self._exchange
+        if wanted and exchange is not None:
+            lane = (self._recvmsg, exchange.unread.append, exchange.unread_ns.append, exchange, self)
+            self._collector.lanes[self._fd] = lane
+        else:
+            self._collector.lanes.pop(self._fd, None)
 
     # llhttp's callbacks, in the order in which they come
 
@@ -303,6 +309,10 @@ class Connection:
             said = "in mid answer" if self._answered else "before any byte of an answer"
             why = f": {self._deaf}" if self._deaf else ""
             self._end(End.RESET, f"the server closed the connection {said}{why}")
+
+    def broke(self, error: OSError) -> None:
+        """The system says so."""
+        self._broke(now_ns(), error.strerror or str(error))
 
     def _broke(self, at_ns: int, words: str) -> None:
         said = "in mid answer" if self._answered else "before any byte of an answer"

@@ -32,8 +32,8 @@ class Exchange:
         "ended_ns",
         "headers",
         "headers_ns",
+        "heard_ns",
         "lag_max_ns",
-        "last_read_ns",
         "limits",
         "progress",
         "reconnected",
@@ -62,7 +62,7 @@ class Exchange:
         self.unread_ns: list[int] = []
         self.lag_max_ns = 0
         self.user_stamped = False  # a read of this answer came without a kernel stamp
-        self.last_read_ns = 0
+        self.heard_ns = 0  # when bytes of it last came, but for those in `unread`
         self.end: End | None = None
         self.ended_ns: int | None = None
         self.detail: str | None = None
@@ -72,8 +72,15 @@ class Exchange:
     def take(self, most: int | None = None) -> tuple[list[bytes], list[int]]:
         """The first reads that were not parsed yet, and their arrivals: whoever takes them parses them."""
         reads, arrivals_ns = self.unread[:most], self.unread_ns[:most]
-        del self.unread[:most], self.unread_ns[:most]
+        del self.unread[:most], self.unread_ns[:most]  # the lists stay the same: a lane appends to them
+        if arrivals_ns:
+            self.heard_ns = max(self.heard_ns, arrivals_ns[-1])
         return reads, arrivals_ns
+
+    @property
+    def last_heard_ns(self) -> int:
+        """When bytes of it last came, of any kind."""
+        return max(self.heard_ns, self.unread_ns[-1]) if self.unread_ns else self.heard_ns
 
     def finish(self, end: End, at_ns: int, detail: str | None = None) -> None:
         """The answer is over. The first end counts."""

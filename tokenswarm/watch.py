@@ -27,7 +27,7 @@ def overdue(reading: Reading, at_ns: int) -> tuple[End, str] | None:
     if limits.total_s is not None and waited_s > limits.total_s:
         return End.TIMEOUT_TOTAL, f"the answer was not complete within {limits.total_s:g} s"
     first_due = limits.first_token_s is not None and waited_s > limits.first_token_s
-    stall_due = limits.stall_s is not None and (at_ns - exchange.last_read_ns) / 1e9 > limits.stall_s
+    stall_due = limits.stall_s is not None and (at_ns - exchange.last_heard_ns) / 1e9 > limits.stall_s
     if not first_due and not stall_due:
         return None
     while reading.read_on(SLICE):

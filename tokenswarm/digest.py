@@ -25,7 +25,7 @@ from tokenswarm.sse import LineTooLong
 SLICE = 96  # reads parsed between two looks at the sockets: about 0.2 ms
 SLICE_OF_FEW = 4  # where few streams flow, one of them may bring a token every 70 µs
 OPEN_STREAMS_EVERY_S = 0.1
-OPEN_STREAM_READS = 8  # fewer than these are left to wait
+OPEN_STREAM_READS = 32  # fewer than these are left to wait: to begin costs as much as to read ten
 
 
 class DigestError(RuntimeError):
@@ -33,14 +33,18 @@ class DigestError(RuntimeError):
 
 
 class Reading:
-    """An exchange and how far its answer has been read. `record` is there once `recorded` is set."""
+    """An exchange and how far its answer has been read. `record` is there once `recorded` is set.
 
-    __slots__ = ("answer", "asked", "exchange", "fault", "keep_text", "record", "recorded")
+    `due_ns`: before this instant it cannot pass a time limit.
+    """
+
+    __slots__ = ("answer", "asked", "due_ns", "exchange", "fault", "keep_text", "record", "recorded")
 
     def __init__(self, asked: Asked, exchange: Exchange, keep_text: bool) -> None:
         self.asked = asked
         self.exchange = exchange
         self.keep_text = keep_text
+        self.due_ns = 0
         self.answer: Answer | None = None
         self.fault: str | None = None  # what cannot be read on, in words
         self.record: RequestRecord | None = None

@@ -3,13 +3,13 @@
 import gevent
 
 from tokenswarm.collector import now_ns
-from tokenswarm.connection import Connection
 from tokenswarm.digest import SLICE, Digest, Reading
 from tokenswarm.errors import End
 from tokenswarm.pool import Pool
 
 TICK_S = 0.05
 UNREAD_READS = 512  # fewer, of at most 64 KiB each, are within the limit
+NEVER_NS = 1 << 62
 UNREAD_LIMIT_BYTES = 32 * 1024 * 1024  # of one answer: beyond, it is no answer of a language model
 
 
@@ -20,10 +20,6 @@ def overdue(reading: Reading, at_ns: int) -> tuple[End, str] | None:
     """
     exchange, limits = reading.exchange, reading.exchange.limits
     waited_s = (at_ns - exchange.sent_ns) / 1e9
-    if reading.fault is not None:
-        return End.TOO_LARGE, reading.fault
-    if len(exchange.unread) > UNREAD_READS and sum(map(len, exchange.unread)) > UNREAD_LIMIT_BYTES:
-        return End.TOO_LARGE, f"more than {UNREAD_LIMIT_BYTES >> 20} MiB came faster than they could be read"
     if limits.total_s is not None and waited_s > limits.total_s:
         return End.TIMEOUT_TOTAL, f"the answer was not complete within {limits.total_s:g} s"
     first_due = limits.first_token_s is not None and waited_s > limits.first_token_s
@@ -37,6 +33,28 @@ def overdue(reading: Reading, at_ns: int) -> tuple[End, str] | None:
         return End.TIMEOUT_STALL, f"nothing came for {limits.stall_s:g} s in mid answer"
     if not begun and first_due:
         return End.TIMEOUT_FIRST_TOKEN, f"no token within {limits.first_token_s:g} s"
+    return None
+
+
+def due_ns(reading: Reading) -> int:
+    """Before this instant `reading`, that is not overdue, cannot become so."""
+    exchange, limits = reading.exchange, reading.exchange.limits
+    begun = reading.answer is not None and bool(reading.answer.marks)
+    ends = [
+        (exchange.sent_ns, limits.total_s),
+        (exchange.sent_ns, None if begun else limits.first_token_s),
+        (exchange.last_heard_ns, limits.stall_s),
+    ]
+    return min((since_ns + int(limit_s * 1e9) for since_ns, limit_s in ends if limit_s is not None), default=NEVER_NS)
+
+
+def too_large(reading: Reading) -> tuple[End, str] | None:
+    """Whether more comes than can be an answer of a language model."""
+    if reading.fault is not None:
+        return End.TOO_LARGE, reading.fault
+    unread = reading.exchange.unread
+    if len(unread) > UNREAD_READS and sum(map(len, unread)) > UNREAD_LIMIT_BYTES:
+        return End.TOO_LARGE, f"more than {UNREAD_LIMIT_BYTES >> 20} MiB came faster than they could be read"
     return None
 
 
@@ -56,13 +74,19 @@ class Watch:
         while True:
             due_ns = now_ns() + int(TICK_S * 1e9)
             gevent.sleep(TICK_S)
-            self.lag_max_ns = max(self.lag_max_ns, now_ns() - due_ns)
+            at_ns = now_ns()
+            self.lag_max_ns = max(self.lag_max_ns, at_ns - due_ns)
             for reading in list(self._digest.open):
-                self._look(reading, self._pool.carried.get(reading.exchange))
+                # hundreds of streams, twenty times a second: what cannot be is not looked at
+                if at_ns >= reading.due_ns or reading.fault is not None or len(reading.exchange.unread) > UNREAD_READS:
+                    self._look(reading, at_ns)
 
-    def _look(self, reading: Reading, connection: Connection | None) -> None:
+    def _look(self, reading: Reading, at_ns: int) -> None:
+        connection = self._pool.carried.get(reading.exchange)
         if connection is None:  # still connecting: that has a limit of its own
             return
-        passed = overdue(reading, now_ns())
-        if passed is not None:
+        passed = too_large(reading) or overdue(reading, at_ns)
+        if passed is None:
+            reading.due_ns = due_ns(reading)
+        else:
             connection.abandon(*passed)

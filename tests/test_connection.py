@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenswarm.chunk_framing import CHUNK_HEADS, LARGEST_CHUNK_BYTES
+from tokenswarm.chunk_framing import CHUNK_HEADS, LANE_BYTES, LARGEST_CHUNK_BYTES
 from tokenswarm.collector import ANCILLARY_BYTES, Collector, stamp_arrivals
 from tokenswarm.connection import Connection
 from tokenswarm.errors import End
@@ -77,9 +77,10 @@ def framed(body: bytes, form: bytes = LOWER) -> bytes:
 
 
 def test_the_length_of_a_read_tells_how_a_chunk_begins() -> None:
-    for length, heads in CHUNK_HEADS.items():
-        assert all(len(head) + int(head, 16) + 2 == length for head in heads)
-    assert len(framed(b"")) not in CHUNK_HEADS  # the last chunk ends the answer
+    known = [(length, head) for length, heads in enumerate(CHUNK_HEADS) for head in heads or ()]
+    assert all(len(head) + int(head, 16) + 2 == length for length, head in known)
+    assert {int(head, 16) for _, head in known} == set(range(1, LARGEST_CHUNK_BYTES))
+    assert CHUNK_HEADS[len(framed(b""))] is None  # the last chunk ends the answer
 
 
 def test_chunk_after_chunk() -> None:
@@ -106,6 +107,16 @@ def test_the_rest_of_a_size_is_no_size() -> None:
     padded = framed(b"abc", PADDED)
     exchange = read([HEAD, framed(b"first") + padded[:1], padded[1:], LAST])
     assert (exchange.unread, exchange.end) == ([b"first", b"abc"], End.COMPLETE)
+
+
+@pytest.mark.parametrize("size", [LANE_BYTES - 8, LANE_BYTES - 7, LANE_BYTES - 6, 3 * LANE_BYTES])
+def test_what_is_longer_than_a_read_on_the_lane_is_read_whole(size: int) -> None:
+    on_lane: list[bool] = []
+    exchange = read([HEAD, framed(b"first"), framed(b"x" * size), framed(b"y"), LAST], on_lane)
+    assert b"".join(exchange.unread) == b"first" + b"x" * size + b"y"
+    cut_in_its_end = size == LANE_BYTES - 6  # the second read is a line feed
+    assert (on_lane[2:], exchange.end) == ([True, not cut_in_its_end, True], End.COMPLETE)
+    assert not exchange.user_stamped
 
 
 def test_a_chunk_without_its_end_is_no_http() -> None:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import gevent
 from gevent import monkey
 
-from tokenswarm.chunk_framing import CHUNK_HEADS, CHUNK_TAIL
+from tokenswarm.chunk_framing import CHUNK_HEADS, CHUNK_TAIL, LANE_BYTES
 from tokenswarm.exchange import Exchange
 
 EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLET = 0x1, 0x4, 0x2000, 1 << 31
@@ -140,14 +140,14 @@ class Collector:
             # the hot path, written out: a call more is 3 % of what a token costs
             recvmsg, append, append_ns, exchange, reader = lane
             try:
-                data, ancillary, _, _ = recvmsg(READ_BYTES, ANCILLARY_BYTES)
+                data, ancillary, _, _ = recvmsg(LANE_BYTES, ANCILLARY_BYTES)
             except BlockingIOError:
                 continue
             except OSError as error:
                 reader.broke(error)
                 continue
             read_ns = now_ns()
-            heads = CHUNK_HEADS.get(len(data))
+            heads = CHUNK_HEADS[len(data)]
             if heads is not None and ancillary and data.startswith(heads) and data.endswith(CHUNK_TAIL):
                 seconds, nanos = timespec(ancillary[0][2])
                 arrived_ns = seconds * 1_000_000_000 + nanos
@@ -157,9 +157,9 @@ class Collector:
                     exchange.lag_max_ns = read_ns - arrived_ns
                 continue
             reader.received(data, ancillary, read_ns)
-            arrived_ns = reader.arrived_ns
-            if len(data) == READ_BYTES:
+            if len(data) == LANE_BYTES:  # there may be more
                 reader.ready(event)
+            arrived_ns = reader.arrived_ns
         self._looked_ns = now_ns()
         if arrived_ns:
             self.reads += len(events)

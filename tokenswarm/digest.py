@@ -25,7 +25,7 @@ from tokenswarm.sse import LineTooLong
 SLICE = 96  # reads parsed between two looks at the sockets: about 0.2 ms
 SLICE_OF_FEW = 4  # where few streams flow, one of them may bring a token every 70 µs
 OPEN_STREAMS_EVERY_S = 0.1
-OPEN_STREAM_READS = 32  # fewer than these are left to wait: to begin costs as much as to read ten
+OPEN_STREAM_READS = 64  # fewer than these are left to wait: to begin costs as much as to read ten
 
 
 class DigestError(RuntimeError):

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 SCHEMA = 1
 DETAIL_LIMIT = 300
 
@@ -156,6 +158,8 @@ class HealthRecord:
 Row = RequestRecord | StepRecord | HealthRecord
 
 
+_encode = msgspec.json.Encoder().encode
+
 _COLUMNS: dict[type[Row], tuple[str, ...]] = {
     kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in (RequestRecord, StepRecord, HealthRecord)
 }
@@ -188,8 +192,10 @@ def _text(value: object) -> str:
 
 
 def _several(values: tuple[object, ...]) -> str:
-    """Numbers or words, separated by spaces: one format for a whole row of them is faster than joining their texts."""
-    return (("%d " if values and type(values[0]) is int else "%s ") * len(values))[:-1] % values
+    """Numbers or words, separated by spaces."""
+    if values and type(values[0]) is int:  # as JSON: a quarter of the time that one format for all would take
+        return _encode(values)[1:-1].replace(b",", b" ").decode()
+    return " ".join(map(str, values))
 
 
 # by a value's own type, since a row has thirty cells and is written while streams flow

@@ -13,7 +13,8 @@ from bench import goals, native
 from bench.passes import Client, Pass, Programs, machine, passes, run
 from bench.processes import BenchError, Place
 
-FULL_S, QUICK_S = 350.0, 58.0  # what is not begun by then is not measured
+FULL_S, QUICK_S = 450.0, 58.0  # what is not begun by then is not measured
+DISTURBED_SHARE = 0.01  # of a pass's time, taken by a hypervisor: measured once more, if there is time
 PRIORITY = -20
 STOLEN_S = 0.02  # less is no stall to be seen at p99
 WHAT, MEASURED, GOAL = 33, 32, 23  # columns; with the verdict a line is 100 wide
@@ -39,15 +40,30 @@ def measure(chosen: list[Pass], programs: Programs, place: Place, most_s: float)
     for number, one in enumerate(chosen, 1):
         if sys.stderr.isatty():
             print(f"\r{number}/{len(chosen)} {one.name:<24}", end="", file=sys.stderr, flush=True)
-        outcome: dict[str, Any]
-        try:
-            outcome = run(one, programs, place, until_s - time.monotonic())
-        except BenchError as error:
-            outcome = {"not_measured": str(error)}
-        done[one.name] = {"pass": dataclasses.asdict(one), **outcome}
+        done[one.name] = _measured(one, programs, place, until_s)
+    for one in chosen:
+        before = done[one.name]
+        disturbed = before.get("stolen_s", 0.0) > DISTURBED_SHARE * one.expected_s
+        if disturbed and until_s - time.monotonic() > 2 * one.expected_s:
+            if sys.stderr.isatty():
+                print(f"\ronce more: {one.name:<24}", end="", file=sys.stderr, flush=True)
+            again = _measured(one, programs, place, until_s)
+            # which of them counts is decided by what disturbed them, never by what came out
+            if again.get("stolen_s", before["stolen_s"]) < before["stolen_s"]:
+                done[one.name] = again
+            done[one.name]["times_measured"] = 2
     if sys.stderr.isatty():
         print(f"\r{'':<40}\r", end="", file=sys.stderr, flush=True)
     return done
+
+
+def _measured(one: Pass, programs: Programs, place: Place, until_s: float) -> dict[str, Any]:
+    outcome: dict[str, Any]
+    try:
+        outcome = run(one, programs, place, until_s - time.monotonic())
+    except BenchError as error:
+        outcome = {"not_measured": str(error)}
+    return {"pass": dataclasses.asdict(one), **outcome}
 
 
 def heading(programs: Programs, place: Place, done: dict[str, dict[str, Any]], took_s: float) -> str:
@@ -75,6 +91,7 @@ def notes(done: dict[str, dict[str, Any]]) -> list[str]:
         if one.get("stolen_s", 0.0) >= STOLEN_S:
             said.append(
                 f"{name}: a hypervisor took the cores for {one['stolen_s'] * 1000:.0f} ms in all: stalls may be its doing"
+                + (" (measured twice; the less disturbed counts)" if one.get("times_measured") == 2 else "")
             )
     return said
 
@@ -84,6 +101,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="less than a minute: fewer samples, the same lines")
     parser.add_argument(
         "--only", metavar="CLIENT", choices=list(Client), action="append", help="ours, openai, requests or c"
+    )
+    parser.add_argument(
+        "--memory", metavar="SECONDS", type=float, help="measure nothing but the memory at 20,000 tokens/s, for so long"
     )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write everything that was measured to FILE")
     parser.add_argument(
@@ -103,13 +123,14 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse_arguments(arguments)
-    chosen = [one for one in passes(options.quick) if not options.only or one.client in options.only]
+    chosen = [one for one in passes(options.quick, options.memory) if not options.only or one.client in options.only]
     place = Place.find(options.priority, options.realtime)
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tokenswarm-bench-") as folder:
         programs = Programs(native.compiled("emitter", Path(folder)), native.compiled("reader", Path(folder)))
         try:
-            done = measure(chosen, programs, place, QUICK_S if options.quick else FULL_S)
+            most_s = QUICK_S if options.quick else FULL_S + (options.memory or 0.0)
+            done = measure(chosen, programs, place, most_s)
         except KeyboardInterrupt:
             print("\nstopped: a benchmark that was not finished says nothing", file=sys.stderr)
             return 130

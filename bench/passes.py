@@ -62,8 +62,15 @@ class Pass:
         return self.tokens * (self.rounds + 1) / self.rate
 
 
-def passes(quick: bool) -> list[Pass]:
-    """Those whose figures are compared stand side by side: machines change while they are measured."""
+def passes(quick: bool, memory_s: float | None = None) -> list[Pass]:
+    """Those whose figures are compared stand side by side: machines change while they are measured.
+
+    `memory_s`: nothing but the watching of memory, for so long.
+    """
+    if memory_s is not None:
+        per_round = 400
+        rounds = max(3, round(memory_s * RATE / per_round))
+        return [Pass(Client.OURS, Kind.MEMORY, 200, per_round, rounds)]
     tokens, rounds = (40, 2) if quick else (100, 10)
     fast = (int(FAST_RATE), 1) if quick else (2 * int(FAST_RATE), 2)
     ours, sdk, plain, c = Client.OURS, Client.OPENAI, Client.REQUESTS, Client.C
@@ -82,7 +89,9 @@ def passes(quick: bool) -> list[Pass]:
         Pass(ours, Kind.COST, 500, tokens, rounds),
         Pass(c, Kind.COST, 500, tokens, rounds),
         Pass(ours, Kind.ERRORS, 500, tokens, rounds),
+        Pass(c, Kind.ERRORS, 500, tokens, rounds),
         Pass(ours, Kind.SUSTAINED, 500, 120 if quick else 700, 1),
+        Pass(c, Kind.SUSTAINED, 500, 120 if quick else 700, 1),
         Pass(ours, Kind.FAST_ERRORS, 1, *fast),
         Pass(ours, Kind.FAST_COST, 1, *fast),
         Pass(c, Kind.FAST_ERRORS, 1, *fast),
@@ -93,6 +102,8 @@ def passes(quick: bool) -> list[Pass]:
         return chosen
     beside = (
         f"{c}-{Kind.ERRORS}-1",
+        f"{c}-{Kind.ERRORS}-500",
+        f"{c}-{Kind.SUSTAINED}-500",
         f"{sdk}-{Kind.ERRORS}-50",
         f"{plain}-{Kind.ERRORS}-50",
         f"{plain}-{Kind.ERRORS}-200",
@@ -139,7 +150,8 @@ def _command(one: Pass, running: Emitter, programs: Programs) -> list[str]:
     if one.client is Client.C:
         port = running.url.rsplit(":", 1)[1].split("/")[0]
         numbers = [port, str(one.streams), str(one.tokens), str(one.rounds)]
-        return [str(programs.reader), *numbers, *(["errors"] if task.keep_text else [])]
+        judged = one.kind is not Kind.COST
+        return [str(programs.reader), *numbers, *(["errors"] if judged else [])]
     return [sys.executable, "-m", f"bench.client_{one.client}", task.to_json()]
 
 

@@ -111,7 +111,9 @@ def test_reasoning_is_told_from_the_answer(field: str) -> None:
     assert (answer.chunk_marks, answer.first_answer_mark) == ([0, 1, 2, 3], 0 if not thought else 3)
 
 
-NASTY = st.text('ab,"\\\\n\n\x7f\x01é', max_size=4) | st.sampled_from(["", '","', '"]', '["', "\\ud83d", "\\u0041", '\\"'])
+NASTY = st.text('ab,"\\\\n\n\x7f\x01é', max_size=4) | st.sampled_from(
+    ["", '","', '"]', '["', "\\ud83d", "\\u0041", '\\"']
+)
 
 
 @given(st.lists(NASTY, min_size=1, max_size=12), st.lists(st.integers(0, 60), max_size=4))

@@ -96,7 +96,9 @@ def _of_answer(end: End, answer: Answer, detail: str | None) -> Verdict:
         return _OK
     if answer.chat_chunks == 0 and (answer.body_head or answer.malformed_events or answer.other_events):
         gateway = None if answer.is_html else match(GATEWAY_RULES, answer.body_head[:WORDS_LIMIT].lower())
-        return _failed(gateway or ErrorClass.MALFORMED_STREAM, _said(answer) or "no event of the stream is a chat chunk")
+        return _failed(
+            gateway or ErrorClass.MALFORMED_STREAM, _said(answer) or "no event of the stream is a chat chunk"
+        )
     if answer.chat_chunks and answer.finish_reason is None and not answer.done_seen and answer.streamed:
         return _failed(ErrorClass.STREAM_TRUNCATED, "the stream ended without output, finish_reason and [DONE]")
     return Verdict(Outcome.EMPTY, ErrorClass.EMPTY_RESPONSE, "HTTP status 200, but no output at all")

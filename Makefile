@@ -74,7 +74,7 @@ help: ## this text
 #: MODEL — needed where the server has several
 #: STEPS — users of each step (1,5,20,50)
 #: STEP_TIME — how long each step is held (10m; short where the model is served here)
-#: WARMUP — beginning of each hold that is not counted (30s; likewise)
+#: WARMUP — beginning of each hold that is not counted (30s, or an eighth of a shorter step)
 #: PROMPT_TOKENS — tokens of each prompt
 #: MAX_TOKENS — limit of each answer, in tokens
 #: WORKERS — load-generating processes on this machine (1)

@@ -24,6 +24,14 @@ def test_defaults_are_those_of_the_main_job() -> None:
     assert options.results == Path("results")
 
 
+@pytest.mark.parametrize(
+    ("step_time", "warmup_s"), [("10m", 30.0), ("4m", 30.0), ("40s", 5.0), ("8s", 1.0), ("100ms", 0.0125)]
+)
+def test_a_short_step_has_a_short_warm_up_unless_another_is_asked_for(step_time: str, warmup_s: float) -> None:
+    assert resolve(given(f"--step-time={step_time}")).warmup_s == warmup_s
+    assert resolve(given(f"--step-time={step_time}", "--warmup=0s")).warmup_s == 0
+
+
 def test_texts_become_numbers() -> None:
     options = resolve(
         given("--steps= 2, 3", "--seed=-7", "--max-tokens=5", "--chinese-share=0", "--condition=gpu = H100")

@@ -87,7 +87,7 @@ def test_a_variable_goes_before_the_defaults_of_the_local_model(monkeypatch: pyt
     monkeypatch.setenv("TOKENSWARM_STEP_TIME", "7s")
     parser = stepload.arguments()
     given = stepload.with_local_defaults(parser, ["--max-tokens=9"])
-    assert (given.step_time, given.max_tokens, given.warmup) == ("7s", "9", stepload.LOCAL["warmup"])
+    assert (given.step_time, given.max_tokens, given.prompt_tokens) == ("7s", "9", stepload.LOCAL["prompt_tokens"])
 
 
 def test_locust_gets_the_options_and_what_it_alone_knows() -> None:

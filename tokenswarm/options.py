@@ -13,6 +13,7 @@ from tokenswarm.quality import BUILT_IN, QualityPrompt, prompts_of
 from tokenswarm.usage_error import UsageError
 
 MOST_USERS = 100_000
+WARMUP_S, WARMUP_SHARE = 30.0, 1 / 8  # unless it is said: so long, or so much of a shorter step
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,12 @@ def add_run_arguments(parser: Any) -> None:
     add("--model", default="", help="model to measure; not needed where the server lists just one")
     add("--steps", default="1,5,20,50", help="users of each step of the staircase, separated by commas")
     add("--step-time", default="10m", help="how long each step is held, from the moment all its users are up")
-    add("--warmup", default="30s", help="beginning of each step's hold that is not counted")
+    add(
+        "--warmup",
+        default="",
+        metavar="TIME",
+        help=f"beginning of each step's hold that is not counted ({WARMUP_S:g}s, or an eighth of a shorter step)",
+    )
     add("--prompt-tokens", default="256", metavar="N", help="tokens of each prompt")
     add("--max-tokens", default="128", metavar="N", help="limit of each answer in tokens")
     add("--run-name", default="", metavar="RUN", help="name of the run's folder; the time of its start if empty")
@@ -88,8 +94,9 @@ def parse_steps(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         word = part.strip()
         if not re.fullmatch("[0-9]{1,9}", word) or not 1 <= int(word) <= MOST_USERS:
+            where = "" if word == text else f" in '{text}'"
             raise UsageError(
-                f"STEPS: '{word}' in '{text}' is no number of users; give whole numbers of 1 or more, like 1,5,20,50"
+                f"STEPS: '{word}'{where} is no number of users; give whole numbers of 1 or more, like 1,5,20,50"
             )
         steps.append(int(word))
     return tuple(steps)
@@ -124,9 +131,10 @@ def _share(name: str, text: str) -> float:
 def resolve(given: argparse.Namespace) -> RunOptions:
     """The checked options. Raises UsageError with one sentence for the first that cannot be used."""
     steps = parse_steps(given.steps)
-    step_time_s, warmup_s = _duration("STEP_TIME", given.step_time), _duration("WARMUP", given.warmup)
+    step_time_s = _duration("STEP_TIME", given.step_time)
     if step_time_s <= 0:
         raise UsageError(f"STEP_TIME: a step must last longer than 0 s, not '{given.step_time}'")
+    warmup_s = _duration("WARMUP", given.warmup) if given.warmup else min(WARMUP_S, step_time_s * WARMUP_SHARE)
     if warmup_s >= step_time_s:
         raise UsageError(
             f"WARMUP ({given.warmup}) must be shorter than STEP_TIME ({given.step_time}): nothing would be counted"

@@ -28,7 +28,7 @@ LOCUSTFILES = "locustfiles/chat.py,scenarios/stepload.py"
 SIMULATOR = "sim"
 LOOPBACK = "127.0.0.1"
 # Of the model that is served here: one core answers 50 users with some 3 requests/s, which must fit into a step.
-LOCAL = {"step_time": "40s", "warmup": "5s", "prompt_tokens": "48", "max_tokens": "12", "chinese_share": "0"}
+LOCAL = {"step_time": "40s", "prompt_tokens": "48", "max_tokens": "12", "chinese_share": "0"}
 WRONG_USE, INTERRUPTED, NOT_RECORDED = 2, 3, 4
 GROUP_LIMIT_S = 10.0
 IMPATIENT = 3  # this many Ctrl-C, and the load is killed

@@ -1,5 +1,6 @@
 """The command's own checks: wrong use is told in one sentence before anything is started or made."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -110,9 +111,14 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--workers" in said
 
 
-def test_the_master_of_several_processes_listens_on_the_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_master_of_several_processes_listens_on_the_loopback_only_at_a_free_port() -> None:
     given = stepload.arguments().parse_args(["--workers", "2"])
-    first, second = (stepload.locust_command(given, "http://h/v1", "r", ()) for _ in range(2))
-    assert first[first.index("--master-bind-host") + 1] == "127.0.0.1"
-    assert first[first.index("--master-bind-port") + 1] == first[first.index("--master-port") + 1]
-    assert first[first.index("--master-port") + 1] != second[second.index("--master-port") + 1]
+
+    def port() -> int:
+        command = stepload.locust_command(given, "http://h/v1", "r", ())
+        assert command[command.index("--master-bind-host") + 1] == "127.0.0.1"
+        assert command[command.index("--master-bind-port") + 1] == command[command.index("--master-port") + 1]
+        return int(command[command.index("--master-port") + 1])
+
+    with socket.create_server(("127.0.0.1", port())) as taken:  # it is free: this can listen there
+        assert port() != taken.getsockname()[1]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tokenswarm import stepload
+from tokenswarm import stepload, web_start
 from tokenswarm.options import option_names
 from tokenswarm.stepload import WRONG_USE, main
 
@@ -122,3 +122,9 @@ def test_the_master_of_several_processes_listens_on_the_loopback_only_at_a_free_
 
     with socket.create_server(("127.0.0.1", port())) as taken:  # it is free: this can listen there
         assert port() != taken.getsockname()[1]
+
+
+@pytest.mark.parametrize("target", ["ftp://x", "http://a:1/v1,", "http://a:b"])
+def test_the_page_is_not_opened_for_a_target_that_is_none(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert web_start.main([f"--target={target}"]) == WRONG_USE
+    assert capsys.readouterr().err.count("\n") == 1

@@ -73,12 +73,12 @@ def settings_from(options: argparse.Namespace, target: str, model: str | None) -
     """Raises UsageError where an option cannot be used. Runs --api-key-command, where there is one."""
     from tokenswarm.client import ChatSettings, parse_extra_body
     from tokenswarm.exchange import Limits
-    from tokenswarm.target import parse_target
+    from tokenswarm.target import parse_targets
 
     limits = [options.connect_timeout, options.first_token_timeout, options.stall_timeout, options.total_timeout]
     if not all(limit >= 0 and math.isfinite(limit) for limit in (*limits, options.api_key_period)):
         raise UsageError("a time-out or period is a number of seconds, 0 or more; 0 means no limit")
-    targets = tuple(parse_target(part) for part in target.split(","))
+    targets = parse_targets(target)
     headers = dict(split_header(text) for text in options.header)
     extra_body = parse_extra_body(options.extra_body) if options.extra_body else {}
     key, command = api_key(options)

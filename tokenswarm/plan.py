@@ -20,7 +20,7 @@ from tokenswarm.preflight import Findings, PreflightError, preflight
 from tokenswarm.quality import QualityAnswer
 from tokenswarm.quality_phase import ask_all
 from tokenswarm.record import Outcome
-from tokenswarm.target import parse_target
+from tokenswarm.target import parse_targets
 from tokenswarm.text.prose import Language
 from tokenswarm.usage_error import UsageError
 from tokenswarm.workload import fewest_tokens
@@ -87,10 +87,9 @@ def prepare(given: argparse.Namespace, host: str | None) -> Prepared:
     options = resolve(given)
     if not host:
         raise UsageError("There is no target: give --host http://host:8000/v1 (make: TARGET=…)")
-    for part in host.split(","):
-        parse_target(part)
+    targets = parse_targets(host)
     processes = max(1, getattr(given, "processes", None) or getattr(given, "expect_workers", 1) or 1)
-    check_open_files(max(options.steps), processes=processes, targets=len(host.split(",")))
+    check_open_files(max(options.steps), processes=processes, targets=len(targets))
     readings: list[Reading] = []
     findings = preflight(settings_from(given, host, options.model), on_record=readings.append)
     if options.tokenizer:

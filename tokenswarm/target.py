@@ -45,6 +45,11 @@ class Target:
         return f"{parts.scheme}://{parts.netloc}"
 
 
+def parse_targets(text: str) -> "tuple[Target, ...]":
+    """Several, separated by commas. Raises UsageError."""
+    return tuple(parse_target(part) for part in text.split(","))
+
+
 def parse_target(text: str) -> Target:
     """`text` as a target: with or without scheme, `/v1`, slashes, an endpoint's path, a query, credentials.
 

@@ -21,6 +21,7 @@ from tokenswarm.stepload import (
     with_local_defaults,
     workers,
 )
+from tokenswarm.target import parse_targets
 
 NOT_HERE = ("--headless", "--skip-log-setup", "--only-summary")  # what a load without a page is run with
 PAGE = ("--class-picker", "--web-host=127.0.0.1")
@@ -42,6 +43,8 @@ def run(argv: Sequence[str] | None, stop: CtrlC) -> int:
     given, extra = parser.parse_known_args(argv)
     if given.target in ("", SIMULATOR):
         given = with_local_defaults(parser, argv)
+    else:
+        parse_targets(given.target)
     check_place(resolve(given).results)
     workers(given.workers)
     server = start_server(given.target, lambda: stop.count > 0)

@@ -112,7 +112,7 @@ def _left_open(found: Capacity) -> Iterator[str]:
     if unknown:
         names_of = sorted({one.objective.name for step in unknown for one in step.objectives if one.met is Met.UNKNOWN})
         counts = counted(step.users for step in unknown)
-        yield f"Nothing is shown at {counts}, where {listed(names_of)} is withheld."
+        yield f"Nothing is shown at {counts}, where {listed(names_of)} {'are' if len(names_of) > 1 else 'is'} withheld."
     if found.no_evidence:
         which = "steps" if len(found.no_evidence) > 1 else "step"
         yield f"No evidence, since invalid: the {which} with {counted(found.no_evidence)}."

@@ -12,38 +12,50 @@ import time
 from pathlib import Path
 from typing import Any
 
-import gevent
 from gevent.lock import BoundedSemaphore
 
-from tokenswarm import clients, clock_offset, incoming, pieces, prometheus, stopping, web
+from tokenswarm import clients, clock_offset, pieces, prometheus, stopping, web
 from tokenswarm.by_hand import StepsByHand
-from tokenswarm.clients import Clients, client_info
-from tokenswarm.clock_offset import SAME_CLOCK
+from tokenswarm.clients import Clients
 from tokenswarm.early_imports import refuse_early_ssl
 from tokenswarm.far_worker import FarWorker
 from tokenswarm.live_window import Window
-from tokenswarm.metrics import derive
-from tokenswarm.options import add_arguments, add_process_arguments, resolve
+from tokenswarm.options import add_arguments, add_process_arguments
 from tokenswarm.plan import ATTRIBUTE, Plan, prepare
-from tokenswarm.record import Outcome, RequestRecord
+from tokenswarm.roles import is_master, is_worker
 from tokenswarm.rowfile import RecordingError
-from tokenswarm.runfolder import RunFolder, RunFolderError, RunState
+from tokenswarm.run_owner import (
+    finish,
+    give_up,
+    lost_workers,
+    merge_report,
+    scenario_name,
+    settled_by_hand,
+    stairs,
+    stop_load,
+    take_piece,
+    tell_time,
+)
+from tokenswarm.runfolder import RunFolderError
 from tokenswarm.running import Run, report_of
-from tokenswarm.session import Session
+from tokenswarm.session_holder import (
+    FAILURE,
+    LAST_REPORT,
+    ahead_s,
+    close_session,
+    close_worker,
+    open_session,
+    open_window,
+    recording_failed,
+)
 from tokenswarm.steps import StepShape
-from tokenswarm.stopping import INTERRUPTED, NOT_RECORDED, WRONG_USE
+from tokenswarm.stopping import NOT_RECORDED, WRONG_USE
 from tokenswarm.usage_error import UsageError
 
 REPORT = "tokenswarm"  # our part of a worker's report
-FAILURE = "tokenswarm_failure"  # a worker's message: its rows cannot be written
-LAST_REPORT = "tokenswarm_last_report"  # a worker's message, when it has closed its session
 WINDOW = "tokenswarm_window"  # the master's: the window of a step
 REGISTERED = "_tokenswarm_registered"  # of Locust's events: the process in which that was done
 ORIGIN = "_tokenswarm_origin"  # of Locust's events: the same in all processes that are forked from that one, and nowhere else
-
-
-class RequestFailed(Exception):
-    """What Locust's statistics show for a request that was not ok: its error class, never a server's free text."""
 
 
 def register(events: Any) -> None:
@@ -65,14 +77,6 @@ def on_parser(parser: Any, **_: Any) -> None:
     add_arguments(parser)
     add_process_arguments(parser)
     parser.error = lambda message: stopping.refuse(f"{message[:1].upper()}{message[1:]}. --help shows all options.")
-
-
-def is_worker(environment: Any) -> bool:
-    return bool(environment.parsed_options.worker)
-
-
-def is_master(environment: Any) -> bool:
-    return bool(environment.parsed_options.master)
 
 
 def on_init(environment: Any, runner: Any, web_ui: Any, **_: Any) -> None:
@@ -171,122 +175,11 @@ def on_test_start(environment: Any, **_: Any) -> None:
     )
 
 
-def scenario_name(shape: Any) -> str | None:
-    """None where users are started by hand."""
-    return None if shape is None else getattr(shape, "name", type(shape).__name__.lower())
-
-
-def stairs(environment: Any) -> Any:
-    """What is climbed: the scenario's staircase, or the steps that somebody makes by hand."""
-    shape = environment.shape_class
-    return shape.staircase if isinstance(shape, StepShape) else environment.tokenswarm_by_hand
-
-
-def settled_by_hand(environment: Any, users: int) -> None:
-    if environment.tokenswarm_by_hand is not None:
-        environment.tokenswarm_by_hand.settled(time.time(), users)
-
-
-def open_session(environment: Any, plan: Plan, worker: str, index: int) -> None:
-    options, far = environment.parsed_options, environment.tokenswarm_far
-    try:
-        session = environment.tokenswarm = Session(
-            plan,
-            resolve(options),
-            plan.settings(options, environment.host),
-            RunFolder.attach(plan.run_path) if far is None else far.place(plan, worker),
-            worker=worker,
-            worker_index=index,
-            users=lambda: environment.runner.user_count,
-            on_recorded=lambda record: tell_locust(environment, record),
-            on_failure=lambda error: recording_failed(environment, error),
-        )
-    except (UsageError, RunFolderError, RecordingError) as error:
-        recording_failed(environment, error)
-        return
-    tell_master(environment, worker, None)
-    if far is None:
-        gevent.spawn(merge_own, environment, session)
-    else:
-        far.begin(lambda: tell_master(environment, worker, None) if environment.tokenswarm is session else None)
-
-
-def tell_master(environment: Any, worker: str, rows: int | None) -> None:
-    """That this process records now, or (with `rows`) that its files are closed."""
-    far = environment.tokenswarm_far
-    if far is None:
-        told = client_info(clock=SAME_CLOCK, rows=rows)
-        environment.tokenswarm_clients.told(worker, {"worker": worker, **told})
-        return
-    told = client_info(clock=far.clock, rows=rows, kept_at=far.kept_at, why_kept=far.why_kept)
-    environment.runner.send_message(clients.MESSAGE, {"worker": worker, **told})
-
-
-def ahead_s(environment: Any) -> float:
-    """By how much this process's clock is ahead of the master's, as far as is known."""
-    far = environment.tokenswarm_far
-    return far.clock.offset_s if far is not None and far.clock is not None else 0.0
-
-
-def tell_time(environment: Any, msg: Any) -> None:
-    environment.runner.send_message(clock_offset.MESSAGE, clock_offset.answer(msg.data), msg.node_id)
-
-
-def take_piece(environment: Any, msg: Any) -> None:
-    """A worker that does not see the run's folder hands a piece of a file over."""
-    run, books = environment.tokenswarm_run, environment.tokenswarm_clients
-    books.heard(msg.node_id)
-    answer = incoming.answer(run and run.incoming, books.worker_of(msg.node_id), msg.data)
-    environment.runner.send_message(pieces.MESSAGE, answer, msg.node_id)
-
-
-def merge_own(environment: Any, session: Session) -> None:
-    """In a single process the session is its own worker."""
-    while True:
-        gevent.sleep(1.0)
-        if environment.tokenswarm is not session:
-            return
-        environment.tokenswarm_run.merge(report_of(session))
-
-
-def merge_report(environment: Any, report: dict[str, Any] | None) -> None:
-    if report is not None and environment.tokenswarm_run is not None:
-        environment.tokenswarm_run.merge(report)
-
-
-def lost_workers(environment: Any) -> list[str]:
-    return environment.tokenswarm_clients.lost(environment.runner) if is_master(environment) else []
-
-
 def tell_window(environment: Any, window: Window) -> None:
     if is_master(environment):
         environment.runner.send_message(WINDOW, window.as_dict())
     else:
         open_window(environment, window)
-
-
-def open_window(environment: Any, window: Window) -> None:
-    if environment.tokenswarm is not None:
-        ahead = ahead_s(environment)  # told by the master's clock, needed by ours
-        end_s = None if window.end_s is None else window.end_s + ahead
-        window = dataclasses.replace(window, begin_s=window.begin_s + ahead, end_s=end_s)
-        environment.tokenswarm.live.windows.tell(window)
-
-
-def tell_locust(environment: Any, record: RequestRecord) -> None:
-    """One row per kind of request in Locust's own tables, E2E in ms, real failures with their class."""
-    if record.outcome is Outcome.CANCELLED:
-        return
-    e2e_s = derive(record)["e2e"]
-    failed = None if record.outcome is Outcome.OK else RequestFailed(str(record.error_class))
-    environment.events.request.fire(
-        request_type="chat",
-        name=record.task,
-        response_time=e2e_s * 1e3 if e2e_s is not None else (record.ended_us or 0) / 1e3,
-        response_length=0,
-        exception=failed,
-        context={},
-    )
 
 
 def on_user_error(user_instance: Any, exception: Exception, **_: Any) -> None:
@@ -295,26 +188,6 @@ def on_user_error(user_instance: Any, exception: Exception, **_: Any) -> None:
     session = environment.tokenswarm
     if session is not None and session.broken is not None:
         recording_failed(environment, session.broken)
-
-
-def recording_failed(environment: Any, error: Exception) -> None:
-    """Rows cannot be written: a load that leaves no evidence is stopped."""
-    if is_worker(environment):
-        environment.runner.send_message(FAILURE, environment.tokenswarm_far.say(error))
-    else:
-        give_up(environment, str(error))
-
-
-def give_up(environment: Any, words: str) -> None:
-    if environment.tokenswarm_run is not None:
-        environment.tokenswarm_run.fail(words)
-
-
-def stop_load(environment: Any) -> None:
-    if environment.web_ui is None:
-        stopping.leave(environment, environment.process_exit_code or NOT_RECORDED)
-    else:
-        gevent.spawn(environment.runner.stop)
 
 
 def on_test_stopping(environment: Any, **_: Any) -> None:
@@ -336,60 +209,3 @@ def on_test_stop(environment: Any, **_: Any) -> None:
         run = environment.tokenswarm_run
         if run is not None:
             finish(environment, run)
-
-
-def close_worker(environment: Any) -> None:
-    environment.runner.stop()
-    gevent.spawn(tell_nothing, environment)  # in a greenlet of its own: this one may be reading the master's answers
-
-
-def tell_nothing(environment: Any) -> None:
-    with environment.tokenswarm_closing:  # somebody else may have stopped it
-        environment.tokenswarm_far.wait()
-        environment.runner.send_message(clients.MESSAGE, clients.NOTHING)
-
-
-def close_session(environment: Any, session: Session) -> None:
-    try:
-        unread = session.close()
-        if unread:
-            recording_failed(
-                environment, RecordingError(f"{unread} answers could not be read in time: they have no row.")
-            )
-    except Exception as error:  # a mistake of ours in reading: the run is not good, but its files are whole
-        recording_failed(environment, error)
-    far, worker, rows = environment.tokenswarm_far, session.worker, session.recorder.rows
-    if far is None:
-        merge_report(environment, report_of(session))
-        tell_master(environment, worker, rows)
-        return
-    environment.runner.send_message(LAST_REPORT, report_of(session, ahead_s(environment)))
-    tell_master(environment, worker, None)
-    far.end(session.folder, worker, session.run_id, lambda: tell_master(environment, worker, rows))
-
-
-def finish(environment: Any, run: Run) -> None:
-    if is_master(environment):
-        environment.tokenswarm_clients.close(environment.runner)
-    for words in environment.tokenswarm_clients.missing():
-        print(
-            f"{words} Copy its files into {run.folder.path}, then: python -m analysis report {run.folder.path}",
-            file=sys.stderr,
-            flush=True,
-        )
-    if environment.tokenswarm_clients.all_lost:
-        run.fail("No worker was left to close its files (killed, or out of CPU?); the rows that they wrote are kept.")
-    by_hand, environment.tokenswarm_by_hand = environment.tokenswarm_by_hand, None
-    shape = environment.shape_class
-    if isinstance(shape, StepShape):
-        complete = shape.finish()
-    else:  # by hand, Ctrl-C is how a load ends unless it was given a time
-        complete = not (environment.tokenswarm_interrupted and environment.parsed_options.run_time)
-    run.finish(complete, environment.tokenswarm_clients.as_dict(), by_hand)
-    environment.tokenswarm_run = None
-    environment.process_exit_code = exit_code(run.state)
-
-
-def exit_code(state: RunState) -> int:
-    """0: measured, whatever the server did."""
-    return {RunState.COMPLETE: 0, RunState.INTERRUPTED: INTERRUPTED, RunState.FAILED: NOT_RECORDED}[state]

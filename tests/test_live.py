@@ -1,18 +1,20 @@
 """Live figures: what k workers tell apart is what one would have told, and nothing grows."""
 
 import dataclasses
+import itertools
 import json
 import random
 from typing import Any
 
 import pytest
 from ddsketch import DDSketch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tokenswarm.live import SLOT_S, Live, LiveRun, StepLive, open_chunks
 from tokenswarm.live_sketch import (
     ACCURACY,
+    TABLE_US,
     Gaps,
     add_gaps,
     new_sketch,
@@ -22,6 +24,7 @@ from tokenswarm.live_sketch import (
 )
 from tokenswarm.live_tally import LATENCIES, TOKENS, Tally
 from tokenswarm.live_window import BUSY_S, Window
+from tokenswarm.long_work import PART
 from tokenswarm.record import ErrorClass, Outcome, RequestRecord
 
 QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.9, 0.95, 0.99, 1.0)
@@ -234,9 +237,11 @@ def test_recent_forgets() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(-5, 200_000), max_size=80))
+@example([3] * PART)
+@example([*range(2 * PART), 9 * TABLE_US, -1])
 def test_gaps_added_together_are_those_added_one_by_one(gaps_us: list[int]) -> None:
     together = new_sketch()
-    add_gaps(together, Gaps.of(gaps_us))
+    add_gaps(together, Gaps.between(list(itertools.accumulate(gaps_us, initial=1000))))
     found, expected = (sketch_to_dict(one) for one in (together, sketch_of([max(gap, 0) / 1e6 for gap in gaps_us])))
     assert found.pop("sum") == pytest.approx(expected.pop("sum"))
     assert found == expected

@@ -9,7 +9,6 @@ from tokenswarm import trust
 from tokenswarm.live_health import Level, findings, verdict
 from tokenswarm.live_sketch import Gaps
 from tokenswarm.live_tally import Tally
-from tokenswarm.metrics import itl_us
 from tokenswarm.record import HealthRecord, Outcome, RequestRecord, Stamp, TokensFrom
 
 SOUND = HealthRecord(
@@ -50,7 +49,7 @@ def request(number: int, **more: Any) -> RequestRecord:
 def tally(*requests: RequestRecord, **health: Any) -> Tally:
     found = Tally()
     for one in requests or [request(number) for number in range(20)]:
-        found.add(one, Gaps.of(itl_us(one.chunk_us)))
+        found.add(one, Gaps.between(one.chunk_us))
     for _ in range(10):
         found.add_health(dataclasses.replace(SOUND, **health))
     return found

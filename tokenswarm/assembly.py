@@ -5,10 +5,13 @@ from tokenswarm.cautions import cautions
 from tokenswarm.chat_stream import Answer
 from tokenswarm.errors import End, classify
 from tokenswarm.exchange import Exchange
+from tokenswarm.long_work import Breathe, hold_breath, parts
 from tokenswarm.record import Outcome, RequestRecord, Stamp, TokensFrom
 
 
-def assemble(asked: Asked, exchange: Exchange, answer: Answer | None, end: End) -> RequestRecord:
+def assemble(
+    asked: Asked, exchange: Exchange, answer: Answer | None, end: End, breathe: Breathe = hold_breath
+) -> RequestRecord:
     """The record of a request that has ended; `answer` is None where no header of one came."""
     sent_ns = exchange.sent_ns
 
@@ -20,11 +23,11 @@ def assemble(asked: Asked, exchange: Exchange, answer: Answer | None, end: End) 
     if answer is not None:
         usage, marks, tokens = answer.usage, answer.marks, answer.chunk_tokens
         seen = {
-            "chunk_us": tuple([(mark - sent_ns) // 1000 for mark in marks]),
+            "chunk_us": tuple([(mark - sent_ns) // 1000 for part in parts(marks.tolist(), breathe) for mark in part]),
             "chunk_tokens": None if tokens is None else tuple(tokens),
             "first_answer_us": since_sent_us(answer.first_answer_mark),
             "finish_reason": answer.finish_reason,
-            "coalesced": answer.gaps.count(0),
+            "coalesced": answer.measure_gaps(breathe).count(0),
             "stamp": Stamp.USER if exchange.user_stamped else Stamp.KERNEL,
             "lag_max_us": exchange.lag_max_ns // 1000,
         }

@@ -17,6 +17,7 @@ from tokenswarm.body import Body
 from tokenswarm.choice import Delta, Pieces, is_abort, loose_delta
 from tokenswarm.chunk import decode_chunk
 from tokenswarm.chunk_pattern import Pattern, learn
+from tokenswarm.long_work import Breathe, hold_breath, parts
 from tokenswarm.loose_json import BROKEN, as_text, byte_count, clean, first_json, get, loads
 from tokenswarm.sse import Event
 from tokenswarm.usage import Usage, chunk_tokens, read_usage
@@ -107,7 +108,11 @@ class Answer:
             for event in self._body.feed(data, mark):
                 self._take_event(event)
             return
-        self._take(one, mark)
+        try:
+            self._take(one, mark)
+        except RecursionError:
+            self.malformed_events += 1
+            return
         if len(self.marks) > self._lesson_at and self.marks[-1] == mark:
             self._learn(data, one)
 
@@ -129,11 +134,11 @@ class Answer:
     # ---- events ----
 
     def _take_event(self, event: Event, unfinished: bool = False) -> None:
-        if event.name == "error" or not self._take(event.data, event.mark, odd=False):
-            try:
+        try:
+            if event.name == "error" or not self._take(event.data, event.mark, odd=False):
                 self._take_odd(event, unfinished)
-            except RecursionError:  # JSON nested so deeply is no chunk
-                self.malformed_events += 1
+        except RecursionError:  # JSON nested so deeply is no chunk
+            self.malformed_events += 1
 
     def _learn(self, data: bytes, event: bytes) -> None:
         """The last read was this one event, and brought output: others may follow its pattern."""
@@ -278,7 +283,8 @@ class Answer:
             self.body_head = self.body_head or text[:BODY_HEAD_CHARS]
         for line in body.splitlines():
             if line.startswith(_ERROR_FIELD):
-                self._take_error_field(line.removeprefix(_ERROR_FIELD).strip())
+                with contextlib.suppress(RecursionError):
+                    self._take_error_field(line.removeprefix(_ERROR_FIELD).strip())
         value, rest = first_json(text)
         if isinstance(value, list) and value:
             value = value[0]
@@ -323,9 +329,15 @@ class Answer:
     @property
     def gaps(self) -> list[int]:
         """Between neighbouring marks; of a closed answer."""
+        return self.measure_gaps()
+
+    def measure_gaps(self, breathe: Breathe = hold_breath) -> list[int]:
+        """`gaps`, which are measured once."""
         if self._gaps is None:
-            marks = self.marks.tolist()
-            self._gaps = list(map(operator.sub, marks[1:], marks))
+            found: list[int] = []
+            for marks in parts(self.marks.tolist(), breathe, shared=1):
+                found.extend(map(operator.sub, marks[1:], marks))
+            self._gaps = found
         return self._gaps
 
     @property

@@ -19,6 +19,7 @@ from tokenswarm.chat_stream import Answer
 from tokenswarm.collector import Collector, now_ns
 from tokenswarm.errors import End
 from tokenswarm.exchange import Exchange
+from tokenswarm.long_work import Breathe, hold_breath
 from tokenswarm.record import RequestRecord
 from tokenswarm.sse import LineTooLong
 
@@ -76,13 +77,13 @@ class Reading:
             except LineTooLong as error:
                 self.fault = str(error)
 
-    def assemble(self) -> None:
+    def assemble(self, breathe: Breathe = hold_breath) -> None:
         """Make the record, after `close`."""
         exchange, end = self.exchange, self.exchange.end
         assert end is not None
         if self.fault is not None:
             end, exchange.detail = End.TOO_LARGE, self.fault
-        self.record = assemble(self.asked, exchange, self.answer, end)
+        self.record = assemble(self.asked, exchange, self.answer, end, breathe)
 
 
 class Digest:
@@ -160,8 +161,8 @@ class Digest:
         while reading.read_on(self._slice()):
             self._breathe()
         reading.close()
-        self._collector.read_if_due()  # of a long answer, each of these takes milliseconds
-        reading.assemble()
+        self._collector.read_if_due()
+        reading.assemble(self._collector.read_if_due)
         self._collector.read_if_due()
         self._on_record(reading)
         reading.recorded.set()

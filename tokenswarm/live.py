@@ -14,7 +14,7 @@ from typing import Any
 from tokenswarm.live_sketch import Gaps
 from tokenswarm.live_tally import TOKENS, Tally
 from tokenswarm.live_window import BUSY_S, Window, Windows
-from tokenswarm.metrics import itl_us
+from tokenswarm.long_work import Breathe, hold_breath
 from tokenswarm.record import HealthRecord, RequestRecord
 
 if typing.TYPE_CHECKING:
@@ -60,20 +60,24 @@ def open_chunks(readings: Iterable["Reading"]) -> int:
 
 
 class Live:
-    """In a process with users: `add` what has ended, `snapshot` once a report interval."""
+    """In a process with users: `add` what has ended, `snapshot` once a report interval.
 
-    def __init__(self) -> None:
+    `breathe` is called in between, where a long answer makes long work.
+    """
+
+    def __init__(self, breathe: Breathe = hold_breath) -> None:
         self.windows = Windows()
+        self._breathe = breathe
         self._source = uuid.uuid4().hex[:8]
         self._interval = Tally()
         self._arrivals = _Arrivals()
         self._since_s = time.monotonic()
 
     def add(self, record: RequestRecord) -> None:
-        gaps = Gaps.of(itl_us(record.chunk_us))
+        gaps = Gaps.between(record.chunk_us, self._breathe)
         self._interval.add(record, gaps)
         self._arrivals.add(record)
-        self.windows.add(record, gaps)
+        self.windows.add(record, gaps, self._breathe)
 
     def add_health(self, row: HealthRecord) -> None:
         self._interval.add_health(row)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tokenswarm.live_sketch import Gaps, add_gaps
 from tokenswarm.live_tally import E2E, ITL, TOKENS, TPOT, TTFO, TTFT, Tally
-from tokenswarm.metrics import derive, itl_us
+from tokenswarm.long_work import Breathe, hold_breath
+from tokenswarm.metrics import derive
 from tokenswarm.record import Caution, HealthRecord, Outcome, RequestRecord
 
 if TYPE_CHECKING:
@@ -49,14 +50,16 @@ class Window:
         return first, bisect.bisect_left(chunk_us, round((self.end_s - sent_at) * 1e6))
 
 
-def add_to_window(tally: Tally, window: Window, record: RequestRecord, gaps: Gaps | None) -> None:
+def add_to_window(
+    tally: Tally, window: Window, record: RequestRecord, gaps: Gaps | None, breathe: Breathe = hold_breath
+) -> None:
     """Book what of an ended request belongs to `window`; `gaps`: those between all its chunks."""
     first, behind = window.chunks(record.sent_at, record.chunk_us)
     if behind > first:
         _add_tokens(tally, record, first, behind)
         if record.outcome in (Outcome.OK, Outcome.CANCELLED):
             if behind - first < len(record.chunk_us):
-                gaps = Gaps.of(itl_us(record.chunk_us[max(first, 1) - 1 : behind]))
+                gaps = Gaps.between(record.chunk_us[max(first, 1) - 1 : behind], breathe)
             add_gaps(tally.sketches[ITL], gaps)
     ended_at = record.sent_at + ended_us(record) / 1e6
     busy_s = window.overlap_s(record.sent_at, ended_at)
@@ -145,12 +148,12 @@ class Windows:
         while len(self._windows) > MOST_OPEN:
             del self._windows[min(self._windows)]
 
-    def add(self, record: RequestRecord, gaps: Gaps | None) -> None:
+    def add(self, record: RequestRecord, gaps: Gaps | None, breathe: Breathe = hold_breath) -> None:
         """A request that has ended; `gaps`: those between all its chunks."""
         began, ended = record.sent_at, record.sent_at + ended_us(record) / 1e6
         for window in self._windows.values():
             if ended >= window.begin_s and (window.end_s is None or began < window.end_s):
-                add_to_window(self._tally(window.step), window, record, gaps)
+                add_to_window(self._tally(window.step), window, record, gaps, breathe)
 
     def add_health(self, row: HealthRecord) -> None:
         for window in self._windows.values():

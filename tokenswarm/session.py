@@ -59,7 +59,6 @@ class Session:
         self.save_outputs = options.save_outputs
         self.max_tokens = options.max_tokens
         warm_up()
-        self.live = Live()
         self._on_recorded = on_recorded
         self.client = ChatClient(
             settings,
@@ -68,6 +67,7 @@ class Session:
             on_death=lambda error: on_failure(RecordingError(MISTAKE.format(error=repr(error)))),
             id_prefix=f"{plan.run_id}-{worker}",
         )
+        self.live = Live(self.client.collector.read_if_due)
         self.recorder = WatchedRecorder(
             folder,
             worker,

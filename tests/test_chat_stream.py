@@ -474,6 +474,20 @@ def test_what_cannot_be_decoded_says_so(encoding: str, data: bytes) -> None:
     assert encoding in (verdict.detail or "")
 
 
+@pytest.mark.parametrize(("encoding", "squeeze"), ENCODED)
+@pytest.mark.parametrize("fill", [b"\0", b": x\n", b"data:\n\n"])
+def test_a_read_that_grows_without_measure_is_refused(encoding: str | None, squeeze: Any, fill: bytes) -> None:
+    """A read of 64 kB can hold 64 MB, or more than memory."""
+    bomb = squeeze(fill * (4 * LINE_LIMIT_BYTES // len(fill)))
+    with pytest.raises(LineTooLong, match="decompressed"):
+        read([bomb[at : at + 65536] for at in range(0, len(bomb), 65536)], None, encoding)
+
+
+def test_a_whole_answer_in_one_compressed_read_is_none_too_large() -> None:
+    data = gzip.compress("".join([*words(*["the "] * 20_000), STOP, DONE]).encode())
+    assert len(read([data], None, "gzip").chunk_marks) == 20_000
+
+
 # ---- odd text ----
 
 
@@ -592,9 +606,19 @@ def test_no_bytes_make_it_crash(pieces: list[bytes], encoding: str | None) -> No
 def test_deep_json(bomb: str) -> None:
     read([event(bomb), bomb])
     read([bomb])
+    read([*words("a"), f"error: {bomb}\n\n"])
     depth = 400
     read([chunk({}).replace("{}", '{"content":' + "[" * depth + "]" * depth + "}")])
     read([chunk({}).replace("{}", '{"content":' + "9" * 5000 + "}")])
+
+
+@pytest.mark.parametrize("depth", [600, 900, 990, 1500])
+@pytest.mark.parametrize("place", ["content", "reasoning_details", "thinking", "images", "audio", "refusal"])
+def test_deep_json_that_can_just_be_read(depth: int, place: str) -> None:
+    for opening, closing in (("[", "]"), ('{"text":', "}")):
+        deep = json.dumps({place: 1}).replace("1", opening * depth + "1" + closing * depth)
+        answer = read([*words("a"), chunk({}).replace("{}", deep), STOP, DONE])
+        assert (answer.text[:1], answer.finish_reason, answer.done_seen) == ("a", "stop", True)
 
 
 @given(

@@ -7,6 +7,7 @@ from tokenswarm.content_coding import Decoder, decoder
 from tokenswarm.sse import LINE_LIMIT_BYTES, Event, EventParser, LineTooLong
 
 SNIFF_LIMIT_BYTES = 4096  # so much white space before the body shows what it is
+PIECE_BYTES = 256 * 1024  # no more is split into lines at once: endless short lines take many times their own memory
 
 
 class Body:
@@ -51,13 +52,15 @@ class Body:
         if self._decoder is not None:
             try:
                 data = self._decoder(data)
+            except LineTooLong:
+                raise
             except Exception as broken:  # zlib.error, brotli.error: the libraries share no base
                 self.unreadable = f"the body is no valid {self._encoding or 'gzip'}: {broken}"
                 return []
-        if self._plain is not None:
-            self._keep(data)
-            return []
-        return self.events.feed(data if self._kind_known else self._find_kind(data), mark)
+        if len(data) <= PIECE_BYTES:
+            return self._take(data, mark)
+        pieces = (data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES))
+        return [event for piece in pieces for event in self._take(piece, mark)]
 
     def close(self) -> list[Event]:
         """The last event, where the stream ended without its blank line."""
@@ -68,6 +71,13 @@ class Body:
             return self.events.close()
         except LineTooLong:
             return []
+
+    def _take(self, data: bytes, mark: int) -> list[Event]:
+        """Events completed by `data`, which is no longer compressed."""
+        if self._plain is not None:
+            self._keep(data)
+            return []
+        return self.events.feed(data if self._kind_known else self._find_kind(data), mark)
 
     def _find_coding(self, data: bytes) -> bytes:
         """The bytes to go on with, once it is known how they are encoded."""

@@ -14,7 +14,7 @@ def loads(data: bytes) -> Any:
     """JSON, or BROKEN. Invalid UTF-8 is replaced; raw control characters and lone surrogates are let through."""
     try:
         return _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
         return json.loads(data.decode("utf-8", "replace"), strict=False)

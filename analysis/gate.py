@@ -16,7 +16,7 @@ from analysis.gate_errors import GateUsage, NoEvidence
 from analysis.kept import steps
 from analysis.spread import ASSUMED, Spread
 from analysis.verdicts import Judged, Verdict, judge, judge_quality, worst
-from tokenswarm.runfolder import RunState
+from tokenswarm.run_info import RunState
 
 # Figures that are shown beside the gating ones, and gate nothing.
 SHOWN = (

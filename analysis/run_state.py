@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.wording import counted
-from tokenswarm.runfolder import RunState
+from tokenswarm.run_info import RunState
 
 WORDS = {
     RunState.RUNNING: "This run never said how it ended: it was killed, or it is still going.",

@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.cells import MICRO
 from analysis.load import Run
 from analysis.steady import FINISHED
-from tokenswarm.runfolder import RunState
+from tokenswarm.run_info import RunState
 
 BROKEN_OFF = (RunState.RUNNING, RunState.FAILED)  # it never said how it ended; or its rows could not be written
 STOPPING_US = 2 * MICRO  # after the last step users send on until they are stopped: that is no step

@@ -11,20 +11,10 @@ import pytest
 
 from tokenswarm.metrics import DEFINITIONS_VERSION
 from tokenswarm.record import SCHEMA, StepRecord, columns
+from tokenswarm.redaction import REMOVED, is_secret, redact, redact_text
 from tokenswarm.rowfile import RecordingError
-from tokenswarm.runfolder import (
-    REMOVED,
-    RunExists,
-    RunFolder,
-    RunFolderError,
-    RunInfo,
-    RunState,
-    is_secret,
-    redact,
-    redact_text,
-    run_info,
-    safe_name,
-)
+from tokenswarm.run_info import RunInfo, RunState, run_info
+from tokenswarm.runfolder import RunExists, RunFolder, RunFolderError, safe_name
 
 ROOT = Path(__file__).parent.parent
 NOW = 1795986300.0  # 2026-11-29 21:05 UTC

@@ -8,7 +8,7 @@ import gevent
 
 from tokenswarm import clock_offset, incoming, pieces, stopping
 from tokenswarm.roles import is_master
-from tokenswarm.runfolder import RunState
+from tokenswarm.run_info import RunState
 from tokenswarm.running import Run
 from tokenswarm.steps import StepShape
 from tokenswarm.stopping import INTERRUPTED, NOT_RECORDED

@@ -3,21 +3,16 @@
 This is the only place that knows the files' names. The master makes the folder, workers that see it attach to it.
 """
 
-import dataclasses
-import enum
 import json
-import math
 import os
 import re
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenswarm.masking import SHORTEST_SECRET
-from tokenswarm.metrics import DEFINITIONS_VERSION
-from tokenswarm.record import SCHEMA, StepRecord, header, to_csv
+from tokenswarm.record import StepRecord, header, to_csv
 from tokenswarm.rowfile import RecordingError, RowFile, cut_torn_row
 
 RUN = "run.json"
@@ -30,18 +25,6 @@ HEALTH_OF_ALL = "health-*.csv"
 OUTPUTS_OF_ALL = "outputs-*.jsonl"
 QUALITY = "quality.jsonl"
 
-REMOVED = "[removed]"  # stands for a secret
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_PARTS = ("key", "secret", "passw", "passphrase", "credential", "authorization", "cookie", "header", "bearer")
-_CREDENTIALS = {"access", "api", "auth", "hf", "id", "login", "refresh", "session"}  # "… tokens" that are no counts
-_USERINFO = re.compile(r"(?<=://)[^/?#\s]*@")
-_FORMS = re.compile(r"\b(?:Bearer|Basic)\s+\S+|\b(?:sk|pk|gsk|xai)-[\w-]{8,}|\bhf_\w{8,}", re.IGNORECASE)
-_NAMED = (  # a name, a sign, a value
-    re.compile(r"(?<=[?&])([^=&#\s]+)(=)([^&#\s\"']+)"),  # in a URL
-    re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)(=|\s+)(?!-)([^\s\"']+)"),  # in a command line
-    re.compile(r"([A-Za-z][\w-]*)(\s*[:=]\s*)(?!//)([^\s\"',;&]+)"),  # a header, a variable
-)
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -51,119 +34,6 @@ class RunFolderError(Exception):
 
 class RunExists(RunFolderError):
     """A run of that name is there already; nothing of it was touched."""
-
-
-class RunState(enum.StrEnum):
-    RUNNING = "running"
-    COMPLETE = "complete"
-    INTERRUPTED = "interrupted"
-    FAILED = "failed"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunInfo:
-    """What `run.json` says of a run, in the order in which it says it. Unknown is None."""
-
-    run_id: str
-    started_at: float  # epoch s
-    ended_at: float | None = None
-    state: RunState
-    scenario: str
-    steps: Sequence[int]  # users
-    step_time_s: float
-    warmup_s: float
-    slos: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    target: str
-    model: str | None
-    conditions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    seed: int | None = None
-    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    host: str | None = None
-    cores: int | None = None
-    clients: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)  # worker → `clients.client_info`
-
-
-def run_info(info: RunInfo, secrets: Iterable[str] = ()) -> dict[str, Any]:
-    """The content of `run.json`. `secrets`: values (the API key) that must not be in it, wherever they stand."""
-    secrets = tuple(secrets)
-    return {
-        "schema": SCHEMA,
-        "definitions_version": DEFINITIONS_VERSION,
-        "run_id": info.run_id,
-        "started_at": info.started_at,
-        "ended_at": info.ended_at,
-        "state": info.state.value,
-        "scenario": {
-            "name": info.scenario,
-            "steps": list(info.steps),
-            "step_time_s": info.step_time_s,
-            "warmup_s": info.warmup_s,
-        },
-        "slos": _sorted(info.slos),
-        "target": redact_text(info.target, secrets),
-        "model": info.model,
-        "conditions": redact(_sorted(info.conditions), secrets),
-        "options": redact(_sorted(info.options), secrets),
-        "seed": info.seed,
-        "versions": _sorted(info.versions),
-        "host": info.host,
-        "cores": info.cores,
-        "clients": {worker: dict(info.clients[worker]) for worker in sorted(info.clients)},
-    }
-
-
-def _sorted(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: values[name] for name in sorted(values)}
-
-
-def is_secret(name: str, value: object = None) -> bool:
-    """Whether something called `name` is kept out of files. A number called "token" is a count."""
-    lower = name.lower()
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if any(part in lower for part in _PARTS) or "auth" in words:
-        return True
-    if "token" in words:
-        return isinstance(value, bool) or not isinstance(value, int | float)
-    return "tokens" in words and not _CREDENTIALS.isdisjoint(words)
-
-
-def redact(value: Any, secrets: Iterable[str] = ()) -> Any:
-    """`value` as JSON can hold it, without secrets: keys, headers and credentials are replaced by REMOVED.
-
-    They are told by name (api_key, hf_token, header …), by form (Bearer …, user:password@host, sk-…, --api-key x in a
-    command line), and by value: `secrets` holds those that the caller knows. Counts such as max_tokens stay, and None
-    stays None: that nothing was given is no secret.
-    """
-    secrets = tuple(secrets)
-    if isinstance(value, Mapping):
-        return {
-            str(name): REMOVED if held is not None and is_secret(str(name), held) else redact(held, secrets)
-            for name, held in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [redact(held, secrets) for held in value]
-    if isinstance(value, set | frozenset):
-        return sorted(redact(held, secrets) for held in value)
-    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    return redact_text(str(value), secrets)
-
-
-def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` without the secrets that can be told by their form, and without `secrets` themselves."""
-    secrets = tuple(secrets)
-    if text.lstrip()[:1] in ("{", "["):  # an option whose value is JSON
-        try:
-            return json.dumps(redact(json.loads(text), secrets), ensure_ascii=False)
-        except ValueError:
-            pass
-    for secret in sorted((each for each in secrets if len(each) >= SHORTEST_SECRET), key=len, reverse=True):
-        text = text.replace(secret, REMOVED)
-    text = _FORMS.sub(REMOVED, _USERINFO.sub("", text))
-    for named in _NAMED:
-        text = named.sub(lambda found: f"{found[1]}{found[2]}{REMOVED}" if is_secret(found[1]) else found[0], text)
-    return text
 
 
 def safe_name(worker: str) -> str:

@@ -29,7 +29,8 @@ from tokenswarm.quality import QualityAnswer, to_line
 from tokenswarm.record import StepRecord
 from tokenswarm.recorder import Recorder
 from tokenswarm.rowfile import RecordingError, RowFile
-from tokenswarm.runfolder import QUALITY, RunFolder, RunFolderError, RunInfo, RunState, run_info
+from tokenswarm.run_info import RunInfo, RunState, run_info
+from tokenswarm.runfolder import QUALITY, RunFolder, RunFolderError
 from tokenswarm.servers import Server
 from tokenswarm.session import Session
 from tokenswarm.staircase import Staircase

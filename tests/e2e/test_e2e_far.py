@@ -27,7 +27,7 @@ from tests.e2e.test_e2e_truth import check_books, check_times, truth_log
 from tests.servers import Server, simulator_server
 from tests.web.ui import locust_ui
 from tokenswarm.record import Outcome
-from tokenswarm.runfolder import RunState
+from tokenswarm.run_info import RunState
 from tokenswarm.stepload import free_port
 
 HIDE = 'mount -t tmpfs none "$0" && exec "$@"'  # in a mount namespace of its own: the master's folder is empty there

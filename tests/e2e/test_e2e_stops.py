@@ -22,7 +22,8 @@ from tests.e2e.driving import (
 )
 from tests.servers import Server
 from tokenswarm.record import Outcome
-from tokenswarm.runfolder import SUMMARY, RunState
+from tokenswarm.run_info import RunState
+from tokenswarm.runfolder import SUMMARY
 
 INTERRUPTED = 3
 LONG = {"step_time": "60s", "max_tokens": "100"}  # two seconds an answer: some are in mid answer after a first round

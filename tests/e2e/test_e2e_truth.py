@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.driving import LOCUST, SCENARIO, outcomes, recorded, request_files, rows, run_json, running, stepload
 from tests.servers import llama_server, simulator_server
 from tokenswarm.record import ErrorClass, Outcome, RequestRecord, Stamp
-from tokenswarm.runfolder import RunState
+from tokenswarm.run_info import RunState
 
 NS = 1_000_000_000
 CLOCK_US = 1  # sent_at and chunk_us are whole µs

@@ -16,7 +16,7 @@ import psutil
 from tests.e2e.driving import LOCUST, REPO, analysed, outcomes, recorded, rows, run_json, running, stepload
 from tests.servers import Server, simulator_server
 from tokenswarm.record import Outcome
-from tokenswarm.runfolder import RunState
+from tokenswarm.run_info import RunState
 
 WRONG_USE, NOT_RECORDED = 2, 4
 

@@ -12,7 +12,7 @@ from tests.chromium import open_page
 from tests.servers import Server
 from tests.web.ui import Ui, locust_ui
 from tokenswarm.live_figures import SHOWN
-from tokenswarm.runfolder import RunState
+from tokenswarm.run_info import RunState
 from tokenswarm.servers import COLUMNS, FILE
 
 TOLERANCE = 0.02

@@ -234,6 +234,28 @@ def test_choices_interleaved() -> None:
     assert aborted.aborted
 
 
+def test_every_choice_has_to_come_to_its_end() -> None:
+    stream = [chunk({"content": "a"}, index=0), chunk({"content": "b"}, index=1), chunk({}, "stop", 1)]
+    assert classify(End.COMPLETE, 200, read(stream), None).error_class is ErrorClass.STREAM_TRUNCATED
+    for end in (chunk({}, "stop", 0), DONE):
+        assert classify(End.COMPLETE, 200, read([*stream, end]), None).outcome is Outcome.OK
+    assert Caution.FINISH_REASON_MISSING in warned(read([*stream, DONE]))
+
+
+@pytest.mark.parametrize("nothing", [None, "", "null", "None", {}, False])
+def test_a_finish_reason_that_says_nothing_is_none(nothing: Any) -> None:
+    answer = read([chunk({"content": text}, nothing) for text in "abc"])
+    assert (answer.finish_reason, len(answer.chunk_marks)) == (None, 3)
+    assert classify(End.COMPLETE, 200, answer, None).error_class is ErrorClass.STREAM_TRUNCATED
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"), [({"type": "length", "length": 10}, "length"), ({"reason": "stop"}, "stop"), (7, "7")]
+)
+def test_a_finish_reason_of_another_type(told: Any, reason: str) -> None:
+    assert read([*words("a"), chunk({}, told), DONE]).finish_reason == reason
+
+
 def test_first_answer_comes_after_reasoning() -> None:
     answer = read([chunk({"reasoning": "hm"}), chunk({"tool_calls": [{"id": "t"}]}), *words("It"), STOP, DONE])
     assert (answer.chunk_marks, answer.first_answer_mark) == ([1, 2, 3], 3)
@@ -266,6 +288,8 @@ def test_a_whole_message_in_one_event() -> None:
     message = {"choices": [{"index": 0, "message": {"content": "All at once"}, "finish_reason": "stop"}]}
     answer = read([event(message), DONE])
     assert (answer.text, answer.chunk_marks, answer.streamed) == ("All at once", [1], True)
+    several = [event({"choices": [{"index": 0, "message": {"content": text}}]}) for text in ("All", " at", " once")]
+    assert (read([*several, STOP, DONE]).text, read([*several, STOP, DONE]).chunk_marks) == ("All at once", [1, 2, 3])
     repeated = read([*words("All"), event({"choices": [{"index": 0, "message": {"content": "All"}}]}), DONE])
     assert (repeated.text, repeated.chunk_marks) == ("All", [1])
 
@@ -278,6 +302,16 @@ def test_done_in_any_spelling(done: str) -> None:
     answer = read([*words("a"), STOP, event(done), *words("after"), "garbage\n", b"\x00\xff"])
     assert (answer.done_seen, answer.text, answer.chunk_marks) == (True, "a", [1])
     assert read([*words("a"), STOP, "data: [DONE]"]).done_seen
+
+
+def test_what_counts_of_usage_told_twice() -> None:
+    """The last value of each count, but a zero is none: placeholders come first, last and in between."""
+    told = [(0, 0), (7, 0), (7, 3), (0, 4), (7, 0), (None, None), (0, 0)]
+    usages = [{"prompt_tokens": prompt, "completion_tokens": output} for prompt, output in told]
+    for place in ({}, {"content": ""}):
+        answer = read([*words("a", "b"), *(chunk(place, usage=usage) for usage in usages), STOP, DONE])
+        assert answer.usage == Usage(7, 4)
+    assert read([*words("a"), chunk({}, "stop", usage=usages[1]), DONE]).usage == Usage(7, None)
 
 
 def test_usage_after_done_counts() -> None:
@@ -295,6 +329,20 @@ def test_events_that_one_line_end_separates() -> None:
 def test_one_json_over_several_data_lines() -> None:
     answer = read(['data: {"choices":\ndata: [{"index":0,\ndata: "delta":{"content":"a"}}]}\n\n', DONE])
     assert (answer.text, answer.malformed_events) == ("a", 0)
+
+
+def test_chunks_that_nothing_separates() -> None:
+    """A proxy that lost line ends: several JSON texts in one event, with or without the prefix, one cut off."""
+    first, second = (text[len("data: ") :].strip() for text in words("a", "b"))
+    for glue in ("", " ", "data: ", " data:"):
+        answer = read([event(first + glue + second), *words("c"), STOP, DONE])
+        assert (answer.text, answer.chunk_marks, answer.malformed_events) == ("abc", [1, 1, 2], 0)
+    answer = read([event(first + "data: [DONE]")])
+    assert (answer.text, answer.done_seen, answer.malformed_events) == ("a", True, 0)
+    cut = read([event(first + second[:-9]), *words("c"), STOP, DONE])
+    assert (cut.text, cut.malformed_events) == ("ac", 1)
+    assert read([*words("x"), "data: " + first + second[:-9]]).malformed_events == 0
+    assert read([event("{}" * 400_000), *words("b")]).malformed_events == 1  # what is no answer is not read to its end
 
 
 def test_a_prefix_put_twice() -> None:
@@ -325,6 +373,25 @@ USAGES = [
     ({"prompt_tokens": 5, "completion_tokens": 2, "reasoning_tokens": 1}, Usage(5, 2, 1)),
     ({"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(5, 2, None, 4)),
     ({"prompt_tokens": 5, "completion_tokens": 2, "prompt_cache_hit_tokens": 4}, Usage(5, 2, None, 4)),
+    # xAI counts reasoning apart from the completion, as the total tells
+    (
+        {
+            "prompt_tokens": 5,
+            "completion_tokens": 2,
+            "total_tokens": 17,
+            "completion_tokens_details": {"reasoning_tokens": 10},
+        },
+        Usage(5, 12, 10),
+    ),
+    (
+        {
+            "prompt_tokens": 5,
+            "completion_tokens": 12,
+            "total_tokens": 17,
+            "completion_tokens_details": {"reasoning_tokens": 10},
+        },
+        Usage(5, 12, 10),
+    ),
     ({"prompt_tokens": -1, "completion_tokens": None}, None),
     ({"prompt_tokens": True, "completion_tokens": "many"}, None),
     ({}, None),
@@ -334,13 +401,20 @@ USAGES = [
 
 
 @pytest.mark.parametrize(("told", "usage"), USAGES)
-@pytest.mark.parametrize("place", ["own", "empty delta", "finish", "x_groq"])
+@pytest.mark.parametrize(
+    "place", ["own", "no choices", "named", "empty delta", "finish", "x_groq", "choice", "message", "after done"]
+)
 def test_usage_wherever_it_rides(told: Any, usage: Usage | None, place: str) -> None:
     rides = {
         "own": [STOP, event({"choices": [], "usage": told})],
         "empty delta": [STOP, chunk({}, usage=told)],
         "finish": [chunk({"role": "assistant", "content": None}, "stop", usage=told)],
         "x_groq": [chunk({}, "stop", x_groq={"id": "r", "usage": told})],
+        "no choices": [STOP, event({"usage": told})],
+        "named": [STOP, event({"usage": told}, "usage")],
+        "choice": [event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": told}]})],
+        "message": [STOP, event({"choices": [{"index": 0, "message": {"content": "ab"}}], "usage": told})],
+        "after done": [STOP, DONE, chunk({}, usage=told)],
     }
     answer = read([*words("a", "b"), *rides[place], chunk({}, usage=None), DONE])
     assert answer.usage == usage
@@ -721,7 +795,14 @@ def test_what_is_missing_is_said() -> None:
     assert Caution.FINISH_REASON_MISSING in warned(read([*words("a"), DONE]))
 
 
-@pytest.mark.parametrize("reason", ["abort", "ERROR", "cancelled", "FINISH_REASON_ERROR", "error: out of memory"])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("abort", "ERROR", "cancelled", "FINISH_REASON_ERROR", "error: out of memory", "FinishReason.ABORT"),
+        *("internal_server_error", "ERROR_LIMIT", "engine-dead-error", "EngineError", "request_aborted", "timed_out"),
+        *("insufficient_system_resource", "generation failed"),
+    ],
+)
 def test_abort(reason: str) -> None:
     assert is_abort(reason)
     verdict = classify(End.COMPLETE, 200, read([*words("I"), chunk({}, reason), DONE]), None)
@@ -729,7 +810,11 @@ def test_abort(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ["stop", "length", "tool_calls", "content_filter", "eos_token", "end_turn", "unknown"]
+    "reason",
+    [
+        *("stop", "length", "tool_calls", "content_filter", "eos_token", "end_turn", "unknown", "model_length"),
+        *("MALFORMED_FUNCTION_CALL", "SAFETY", "repetition", "COMPLETE", "FINISH_REASON_UNSPECIFIED", "</terror>"),
+    ],
 )
 def test_no_abort(reason: str) -> None:
     assert classify(End.COMPLETE, 200, read([*words("I"), chunk({}, reason), DONE]), None).outcome is Outcome.OK

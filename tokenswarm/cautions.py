@@ -43,7 +43,7 @@ def cautions(
     found = (
         (Caution.USAGE_MISSING, ended and tokens is None),
         (Caution.DONE_MISSING, ended and answer.streamed and not answer.done_seen),
-        (Caution.FINISH_REASON_MISSING, ended and answer.finish_reason is None),
+        (Caution.FINISH_REASON_MISSING, ended and not answer.finished),
         (Caution.MULTI_TOKEN_CHUNKS, not hidden and _multi_token(len(answer.marks), tokens)),
         (Caution.SINGLE_CHUNK_RESPONSE, _single_chunk(answer, tokens)),
         (Caution.BUFFERING_SUSPECTED, _buffered(answer, sent_mark)),

@@ -14,15 +14,16 @@ import msgspec
 
 from tokenswarm.api_error import ApiError, api_error
 from tokenswarm.body import Body
-from tokenswarm.choice import Delta, Pieces, is_abort, loose_delta
+from tokenswarm.choice import Delta, Pieces, is_abort, loose_delta, loose_reason
 from tokenswarm.chunk import decode_chunk
 from tokenswarm.chunk_pattern import Pattern, learn
 from tokenswarm.long_work import Breathe, hold_breath, parts
-from tokenswarm.loose_json import BROKEN, as_text, byte_count, clean, first_json, get, loads
+from tokenswarm.loose_json import BROKEN, as_text, byte_count, clean, first_json, get, json_texts, loads
 from tokenswarm.sse import Event
 from tokenswarm.usage import Usage, chunk_tokens, read_usage
 
 BODY_HEAD_CHARS = 64 * 1024
+TEXTS_IN_EVENT = 1024  # no more are read of one event
 _ERROR_FIELD = b"error:"
 REPLACEMENT = "\ufffd"
 LESSON_EVERY = 8  # output chunks: learning a pattern takes as long as reading two of them
@@ -72,6 +73,7 @@ class Answer:
         self._choices: dict[int, Pieces] = {}
         self._pattern: Pattern | None = None
         self._pattern_texts: list[str] = []  # where the texts of chunks that follow it belong
+        self._message_chunks = 0  # output chunks that had no delta but a `message`
         self._lesson_at = 0  # output chunks from which on one is learnt from
 
     # ---- bytes ----
@@ -164,10 +166,14 @@ class Answer:
             if odd:
                 self._take_event(Event(data, None, mark))
             return odd
+        usage = chunk.usage
+        if chunk.x_groq is not None:
+            usage = usage or get(chunk.x_groq, "usage")
+            self._fail(api_error({"error": get(chunk.x_groq, "error")}))
         if self.done_seen:
+            self._add_chunk([], usage or chunk.choices[0].usage, mark)
             return True
         self.chat_chunks += 1
-        usage = chunk.usage or (get(chunk.x_groq, "usage") if chunk.x_groq is not None else None)
         found = []
         for choice in chunk.choices:
             text = self._add_delta(choice.index, choice.delta, choice.finish_reason, mark)
@@ -175,6 +181,8 @@ class Answer:
                 found.append(text)
             if choice.error:
                 self._fail(api_error({"error": choice.error}))
+            if choice.usage:  # Moonshot
+                usage = usage or choice.usage
         if found or usage:
             self._add_chunk(found, usage, mark)
         return True
@@ -233,11 +241,26 @@ class Answer:
         elif event.name == "error":
             text = data.decode("utf-8", "replace") if value is BROKEN else as_text(value)
             self._fail(ApiError(message=text, raw=text))
-        elif value is BROKEN and unfinished:
-            pass  # cut off, not malformed
-        elif value is not None and not self.done_seen:
+        elif value is BROKEN:
+            self._take_several(data, event, unfinished)
+        elif value is not None:
+            self._note_malformed(data.decode("utf-8", "replace"))
+
+    def _take_several(self, data: bytes, event: Event, unfinished: bool) -> None:
+        """JSON texts that nothing separates, one that was cut off or that is none."""
+        values, rest = json_texts(data, TEXTS_IN_EVENT)
+        for value in values:
+            if isinstance(value, dict):
+                self._take_object(value, event)
+        if rest.strip() == "[DONE]":
+            self._end()
+        elif rest and not unfinished:
+            self._note_malformed(rest)
+
+    def _note_malformed(self, text: str) -> None:
+        if not self.done_seen:
             self.malformed_events += 1
-            self.body_head = self.body_head or data[:BODY_HEAD_CHARS].decode("utf-8", "replace")
+            self.body_head = self.body_head or text[:BODY_HEAD_CHARS]
 
     def _take_object(self, obj: dict[str, Any], event: Event) -> None:
         failed = api_error(obj, bare=event.name == "error")
@@ -251,20 +274,22 @@ class Answer:
         is_chunk = "choices" in obj or "usage" in obj or str(obj.get("object")).startswith("chat.completion")
         self.chat_chunks += is_chunk and (failed is None or bool(choices))
         self.other_events += not is_chunk and failed is None
+        usages = [obj.get("usage"), get(obj.get("x_groq"), "usage"), *(choice.get("usage") for choice in choices)]
+        self._fail(api_error({"error": get(obj.get("x_groq"), "error")}))
         found = []
         for number, choice in enumerate(choices if not self.done_seen else []):
-            if choice.get("error"):
-                self._fail(api_error({"error": choice["error"]}))
-            index, finish = choice.get("index"), choice.get("finish_reason")
+            self._fail(api_error({"error": choice.get("error")}))
+            index = choice.get("index")
             text = self._add_delta(
                 index if isinstance(index, int) else number,
-                loose_delta(choice, whole=not self.marks),
-                as_text(finish) or None,
+                loose_delta(choice, whole=len(self.marks) == self._message_chunks),
+                loose_reason(choice.get("finish_reason")),
                 event.mark,
             )
             if text is not None:
                 found.append(text)
-        self._add_chunk(found, obj.get("usage") or get(obj.get("x_groq"), "usage"), event.mark)
+        self._message_chunks += bool(found) and not any(choice.get("delta") for choice in choices)
+        self._add_chunk(found, next(filter(None, usages), None), event.mark)
 
     def _fail(self, error: ApiError | None) -> None:
         self.error = self.error or error
@@ -393,6 +418,11 @@ class Answer:
         reasons = [self._choices[index].finish_reason for index in sorted(self._choices)]
         told = [reason for reason in reasons if reason is not None]
         return next((reason for reason in told if is_abort(reason)), told[0] if told else None)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every choice has told its finish_reason."""
+        return bool(self._choices) and all(pieces.finish_reason is not None for pieces in self._choices.values())
 
     @property
     def aborted(self) -> bool:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -12,12 +13,14 @@ MANY_CHUNKS = 3  # so many chunks, each repeating all text before it, are no coi
 REPEATED_TEXT_CHARS = 4  # a last chunk that repeats a shorter answer may be a token
 MANY_PIECES = 512  # each takes ten times the memory of its text
 
-_ABORT_REASONS = frozenset(
+_ABORT_WORDS = frozenset(
     {
-        *("abort", "aborted", "cancel", "canceled", "cancelled", "error", "failed", "failure", "timeout"),
-        *("engine_error", "server_error", "internal_error", "network_error", "insufficient_system_resource"),
+        *("abort", "aborted", "cancel", "canceled", "cancelled", "error", "failed", "failure", "interrupted"),
+        *("timeout", "timed", "insufficient"),
     }
 )
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NO_REASON = frozenset({"null", "none"})  # null as text
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -52,7 +55,7 @@ class Pieces:
 
     def take(self, delta: Delta, finish_reason: str | None) -> str | None:
         """Adds a delta. Returns what it carried, of any kind, or None if that is no output."""
-        if finish_reason:
+        if finish_reason and finish_reason.lower() not in _NO_REASON:
             self.finish_reason = finish_reason
         text = delta.content or None
         if text is not None:
@@ -153,6 +156,8 @@ def _grow(texts: list[str]) -> bool:
 def loose_delta(choice: dict[str, Any], whole: bool) -> Delta:
     """The delta of a choice of any shape: `delta`, legacy `text`, or (if `whole`) a complete `message`."""
     source = choice.get("delta")
+    if isinstance(source, str):
+        source = {"content": source}
     if not isinstance(source, dict) or not source:
         source = choice.get("message") if whole else None
         source = source if isinstance(source, dict) else {}
@@ -169,6 +174,11 @@ def loose_delta(choice: dict[str, Any], whole: bool) -> Delta:
     )
 
 
+def loose_reason(told: Any) -> str | None:
+    """A finish_reason of any type; None where it says nothing. Some engines' own is an object with a type."""
+    return as_text(get(told, "type") or get(told, "reason") or told or None) or None
+
+
 def is_abort(finish_reason: str) -> bool:
     """Whether a finish_reason says that the engine gave up; it may be a sentence or an enum's name."""
-    return finish_reason.lower().removeprefix("finish_reason_").split(":")[0].strip() in _ABORT_REASONS
+    return not _ABORT_WORDS.isdisjoint(word.lower() for word in _WORD.findall(finish_reason.split(":")[0]))

@@ -13,6 +13,7 @@ class ChunkChoice(msgspec.Struct, gc=False):
     index: int = 0
     finish_reason: str | None = None
     error: Any = None
+    usage: Any = None
 
 
 class Chunk(msgspec.Struct, gc=False):

@@ -87,7 +87,9 @@ def learn(data: bytes, before: int, behind: int) -> Pattern | None:
     choice = chunk.choices[0]
     delta = choice.delta
     fields = [name for name in TEXT_FIELDS if getattr(delta, name)]
-    if len(fields) != 1 or choice.finish_reason or choice.error or any(getattr(delta, name) for name in RARE):
+    if len(fields) != 1 or any(getattr(delta, name) for name in RARE):
+        return None
+    if choice.finish_reason or choice.error or choice.usage:
         return None
     text: str = getattr(delta, fields[0])
     quoted = f'"{text}"'.encode("utf-8", "surrogatepass")

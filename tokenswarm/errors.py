@@ -91,7 +91,7 @@ def _of_answer(end: End, answer: Answer, detail: str | None) -> Verdict:
     if answer.unreadable is not None:
         return _failed(ErrorClass.MALFORMED_STREAM, answer.unreadable)
     if answer.has_output:
-        if answer.finish_reason is None and not answer.done_seen and answer.streamed:
+        if not (answer.finished or answer.done_seen) and answer.streamed:
             return _failed(ErrorClass.STREAM_TRUNCATED, "the stream ended without finish_reason and without [DONE]")
         return _OK
     if answer.chat_chunks == 0 and (answer.body_head or answer.malformed_events or answer.other_events):

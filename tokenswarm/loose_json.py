@@ -1,11 +1,16 @@
 """JSON from servers that send any type anywhere: reading that never fails."""
 
+import contextlib
 import json
+import re
 from typing import Any
 
 import msgspec
 
 _decode = msgspec.json.Decoder().decode
+
+_read_value = json.JSONDecoder(strict=False).raw_decode
+_BETWEEN = re.compile(r"\s*(?:data:)?\s*")
 
 BROKEN = object()  # no JSON
 
@@ -17,7 +22,7 @@ def loads(data: bytes) -> Any:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return json.loads(data.decode("utf-8", "replace"), strict=False)
+        return json.loads(data.decode("utf-8", "replace").removeprefix("\ufeff"), strict=False)
     except (ValueError, RecursionError):
         return BROKEN
 
@@ -27,10 +32,22 @@ def first_json(text: str) -> tuple[Any, str]:
     if text[:1] not in "{[":
         return BROKEN, ""
     try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(text)
+        value, end = _read_value(text)
     except (ValueError, RecursionError):
         return BROKEN, ""
     return value, text[end:]
+
+
+def json_texts(data: bytes, most: int) -> tuple[list[Any], str]:
+    """(up to `most` JSON values that `data` begins with, what follows them). Between two of them may be "data:"."""
+    values: list[Any] = []
+    text, at = data.decode("utf-8", "replace"), 0
+    with contextlib.suppress(ValueError, RecursionError):
+        while at < len(text) and len(values) < most:
+            value, at = _read_value(text, at)
+            values.append(value)
+            at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
+    return values, text[at:]
 
 
 def get(value: Any, key: str) -> Any:

@@ -18,16 +18,14 @@ class Usage(msgspec.Struct):
     cached_tokens: int | None = None
 
     def update(self, later: "Usage") -> None:
-        """The last non-null value of each count is the one that counts; never a sum."""
-        if not later.prompt_tokens and not later.completion_tokens:
-            return  # zeros after real counts: a placeholder
-        if later.prompt_tokens is not None:
+        """The last non-null value of each count is the one that counts, never a sum. A zero after a count is a placeholder."""
+        if later.prompt_tokens or self.prompt_tokens is None:
             self.prompt_tokens = later.prompt_tokens
-        if later.completion_tokens is not None:
+        if later.completion_tokens or self.completion_tokens is None:
             self.completion_tokens = later.completion_tokens
-        if later.reasoning_tokens is not None:
+        if later.reasoning_tokens or self.reasoning_tokens is None:
             self.reasoning_tokens = later.reasoning_tokens
-        if later.cached_tokens is not None:
+        if later.cached_tokens or self.cached_tokens is None:
             self.cached_tokens = later.cached_tokens
 
 
@@ -48,12 +46,13 @@ def read_usage(told: Any) -> Usage | None:
     cached = count(prompt_details, "cached_tokens")
     if cached is None:  # Moonshot, DeepSeek, Anthropic
         cached = count(told, "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-    usage = Usage(
-        prompt_tokens=count(told, "prompt_tokens", "input_tokens"),
-        completion_tokens=count(told, "completion_tokens", "output_tokens"),
-        reasoning_tokens=count(told, "reasoning_tokens") if reasoning is None else reasoning,
-        cached_tokens=cached,
-    )
+    if reasoning is None:
+        reasoning = count(told, "reasoning_tokens")
+    prompt, output = count(told, "prompt_tokens", "input_tokens"), count(told, "completion_tokens", "output_tokens")
+    if reasoning and prompt is not None and output is not None:
+        apart = count(told, "total_tokens") == prompt + output + reasoning  # xAI; others count it among the output
+        output += reasoning if apart else 0
+    usage = Usage(prompt, output, reasoning, cached)
     return None if usage == Usage() else usage
 
 

@@ -1,9 +1,15 @@
 """Connections: kept, reused, found closed, and what may come over them."""
 
+import contextlib
+import select
 import socket as constants
+import threading
+import time
+from collections.abc import Iterator
 
 import gevent
 import pytest
+from gevent import monkey
 
 from tests.reach.scripted import (
     BODY,
@@ -24,7 +30,9 @@ from tests.reach.scripted import (
     until,
 )
 from tests.servers import llama_server
+from tokenswarm.connection import STALE_S
 from tokenswarm.record import ErrorClass, Outcome, RequestRecord, Stamp
+from tokenswarm.route import Connected, Route, connect
 
 BIG = "word " * 4_000_000  # 20 MB: more than the sockets' buffers take between them
 
@@ -97,7 +105,7 @@ def test_new_connection_closed_without_a_byte_is_a_failure() -> None:
         record = ask(client)
         assert (record.outcome, record.error_class) == (Outcome.FAILED, ErrorClass.CONNECTION_RESET)
         assert record.reconnected == 0
-        assert "before any byte of an answer" in (record.detail or "")
+        assert record.detail == "the server closed the connection before any byte of an answer (a new connection)"
         assert len(server.requests) == 1
 
 
@@ -115,7 +123,54 @@ def test_sent_again_once_only() -> None:
         record = ask(client)
         assert record.error_class is ErrorClass.CONNECTION_RESET
         assert record.reconnected == 1
+        assert (record.detail or "").endswith("(a new connection, after another was closed likewise)")
         assert len(server.requests) == 3
+
+
+@contextlib.contextmanager
+def impatient(patience_s: float) -> Iterator[tuple[str, list[bytes]]]:
+    """A server in a thread of its own, which goes on when this process's hub stands still: it closes a connection on
+    which no request came within `patience_s`, as llama.cpp does after 5 s. Gives its URL, and what each connection said.
+    """
+    heard: list[bytes] = []
+    listener = monkey.get_original("socket", "socket")()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = listener.accept()
+                with sock:
+                    heard.append(sock.recv(65536) if select.select([sock], [], [], patience_s)[0] else b"")
+                    if heard[-1]:
+                        sock.sendall(STREAM)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", heard
+    finally:
+        listener.shutdown(constants.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def test_a_new_connection_that_waited_for_us_is_as_good_as_a_reused_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen in a run: this process was kept from its work for longer than the server waits for a first request."""
+
+    def stalled(route: Route, limit_s: float | None) -> Connected:
+        connected = connect(route, limit_s)
+        if not heard:
+            time.sleep(STALE_S + 1.0)  # the whole process, its hub too
+        return connected
+
+    monkeypatch.setattr("tokenswarm.pool.connect", stalled)
+    with impatient(STALE_S) as (url, heard), chatting(url) as (client, _):
+        record = ask(client)
+        ok(record)
+        assert record.reconnected == 1
+        assert [bool(request) for request in heard] == [False, True]
 
 
 @pytest.mark.parametrize("sent", [b"HTTP/1.1 2", HEAD, CHUNKED_HEAD + chunk(event())], ids=["line", "head", "chunk"])

@@ -4,7 +4,9 @@ llhttp reads all HTTP but for this: while it stands between two chunks of a body
 collector takes reads that are just one more chunk without it.
 """
 
+import socket
 import ssl
+import struct
 import typing
 
 import httptools
@@ -27,6 +29,8 @@ from tokenswarm.route import Connected, Route
 
 ENDED = EPOLLRDHUP | 0x8 | 0x10  # or EPOLLERR, EPOLLHUP
 MOST_READS = 16  # of one socket in a row: then it is the others' turn
+STALE_S = 1.0  # servers close a connection without a request after seconds (gunicorn 2, llama.cpp and uvicorn 5)
+_IDLE_FIELDS = struct.Struct("52x2I")  # of Linux's tcp_info: ms since data, and since an acknowledgement, last came
 
 
 class Connection:
@@ -47,6 +51,7 @@ class Connection:
         "_recvmsg",
         "_sock",
         "_spoilt",
+        "_stale",
         "_tls",
         "_unsent",
         "_until_eof",
@@ -71,6 +76,7 @@ class Connection:
         self._unsent = b""
         self._deaf: str | None = None  # why the server takes no more; its answer may be there all the same
         self._spoilt = False  # bytes came that belong to no answer
+        self._stale = False  # it had waited for its first exchange
         self.arrived_ns = 0
         self._exchange: Exchange | None = None
         self._answered = False  # a byte of the present answer has arrived
@@ -88,6 +94,7 @@ class Connection:
         self._answered = self._until_eof = False
         if self.used == 0:
             exchange.connect_us, exchange.tls_us = self.connect_us, self.tls_us
+            self._stale = self._idle_s() >= STALE_S
         self.used += 1
         data = exchange.request
         if self._tls is not None:
@@ -276,8 +283,19 @@ class Connection:
 
     @property
     def lost_before_answer(self) -> bool:
-        """Whether a REUSED connection turned out closed before any byte of the answer: no failure of the server."""
-        return not self.open and self.used > 1 and not self._answered
+        """Whether a REUSED connection turned out closed before any byte of the answer: no failure of the server.
+
+        So did a new one, if this process was kept from sending on it so long that a server may have given it up.
+        """
+        return not self.open and (self.used > 1 or self._stale) and not self._answered
+
+    def _idle_s(self) -> float:
+        """For how long the server has been waiting for us; 0 where the system does not tell."""
+        try:
+            told = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _IDLE_FIELDS.size)
+            return min(_IDLE_FIELDS.unpack(told)) / 1000
+        except (AttributeError, OSError, struct.error):  # no Linux, or no TCP
+            return 0.0
 
     def alive(self) -> bool:
         """Whether an idle connection can be used; reads what the collector has not yet come to (a close, say)."""
@@ -306,17 +324,23 @@ class Connection:
         if exchange is not None and exchange.status is not None and self._until_eof:
             self._end(End.COMPLETE, None)
         else:
-            said = "in mid answer" if self._answered else "before any byte of an answer"
             why = f": {self._deaf}" if self._deaf else ""
-            self._end(End.RESET, f"the server closed the connection {said}{why}")
+            self._end(End.RESET, f"the server closed the connection {self._when()}{why}")
 
     def broke(self, error: OSError) -> None:
         """The system says so."""
         self._broke(now_ns(), error.strerror or str(error))
 
     def _broke(self, at_ns: int, words: str) -> None:
-        said = "in mid answer" if self._answered else "before any byte of an answer"
-        self._end(End.RESET, f"the connection broke {said}: {words}", at_ns)
+        self._end(End.RESET, f"the connection broke {self._when()}: {words}", at_ns)
+
+    def _when(self) -> str:
+        """How far it had got when it ended, in words that tell which attempt it was."""
+        if self._answered:
+            return "in mid answer"
+        which = "a reused connection" if self.used > 1 else "a new connection"
+        again = self._exchange is not None and self._exchange.reconnected
+        return f"before any byte of an answer ({which}{', after another was closed likewise' if again else ''})"
 
 
 def _words(error: ssl.SSLError) -> str:

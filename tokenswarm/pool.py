@@ -26,7 +26,8 @@ class Pool:
         """Send `exchange` over `route`. Returns at its end, whatever that is; raises only what stops this greenlet.
 
         A reused connection that turns out closed before any byte of an answer costs no request: llama.cpp closes after
-        each answer although it promised to keep the connection. The exchange is sent again on a new one, and says so.
+        each answer although it promised to keep the connection. So does a new one that had to wait for this process for a
+        second or more (a core taken away): servers close those too. The exchange is sent again on a new one, and says so.
         """
         exchange.sent_ns = now_ns()  # of the attempt, until a connection has a better one
         try:

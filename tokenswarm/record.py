@@ -103,7 +103,7 @@ class RequestRecord:
     sent_at: float  # just before the first byte was written to a connected socket (of the attempt, if none was)
     connect_us: int | None = None  # set-up of a NEW connection, before sent_at; None when reused
     tls_us: int | None = None  # the TLS handshake of a new connection, also before sent_at
-    reconnected: int | None = None  # times a reused connection turned out closed before any byte of an answer
+    reconnected: int | None = None  # times a reused or long idle connection was closed before any byte of an answer
     headers_us: int | None = None  # response headers; they are no token
     chunk_us: tuple[int, ...] = ()  # arrival of every output-carrying chunk
     chunk_tokens: tuple[int, ...] | None = None  # tokens per chunk, where the server tells (running usage)

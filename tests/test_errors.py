@@ -47,7 +47,22 @@ BODIES: list[tuple[int, str, ErrorClass]] = [
     (400, error("The input token count (9) exceeds the maximum number of tokens allowed (8)."), C.CONTEXT_LENGTH),
     (400, error("max_tokens must be at least 1, got -153."), C.CONTEXT_LENGTH),
     (400, error("Input is too long for requested model."), C.CONTEXT_LENGTH),
+    (400, error("Request prompt has 5000 tokens in total, larger than the model input length limit 4096."), C.CONTEXT_LENGTH),
+    (400, error("default_max_tokens (-952) must be greater than 0, max_seq_len (2048) - splited_prompt_len (3000)"), C.CONTEXT_LENGTH),
+    (400, error("The sum of prompt length (3000) and max_tokens (9) should not exceed max_num_tokens (2048)"), C.CONTEXT_LENGTH),
+    (400, error("Range of input length should be [1, 30720]", code="invalid_parameter_error"), C.CONTEXT_LENGTH),
+    (400, error("Total message token length exceed model limit"), C.CONTEXT_LENGTH),
+    (400, error("Your request exceeded model token limit: 8192"), C.CONTEXT_LENGTH),
+    (400, error("total tokens of image and text exceed max message tokens"), C.CONTEXT_LENGTH),
+    (400, '{"message":"too many tokens: total number of tokens in the prompt exceeds the limit of 4081"}', C.CONTEXT_LENGTH),
+    (500, error("the input is longer than the max_seq_len"), C.CONTEXT_LENGTH),
+    (400, error("input length and `max_tokens` exceed context limit: 199759 + 64000 > 200000"), C.CONTEXT_LENGTH),
     # rate limits
+    (429, '{"message":"Too many tokens, please wait before trying again."}', C.RATE_LIMITED),
+    (429, error("Requests have exceeded token rate limit of your current pricing tier.", code="429"), C.RATE_LIMITED),
+    (429, '{"statusCode":429,"message":"Limit reached. Try again in 5 seconds."}', C.RATE_LIMITED),
+    (400, '{"error":{"message":"Please wait","http_status_code":429}}', C.RATE_LIMITED),
+    (429, error("Tokens used today (90000) exceed the maximum of your plan"), C.RATE_LIMITED),
     (429, error("rate limit reached", code="429", type="rate_limit"), C.RATE_LIMITED),
     (429, error("You exceeded your current quota", type="insufficient_quota"), C.RATE_LIMITED),
     (413, error("Request too large for model x on tokens per minute (TPM): Limit 6000", code="rate_limit_exceeded"), C.RATE_LIMITED),
@@ -74,7 +89,17 @@ BODIES: list[tuple[int, str, ErrorClass]] = [
     (503, error("The request queue is full.", code=503), C.OVERLOADED),
     (500, error("x", code=503), C.OVERLOADED),
     (503, "upstream connect error or disconnect/reset before headers. reset reason: overflow", C.OVERLOADED),
+    (500, error("server busy, please try again.  maximum pending requests exceeded"), C.OVERLOADED),
+    (500, error("x is currently over capacity", type="internal_server_error"), C.OVERLOADED),
+    (500, error("x", code="no_available_workers"), C.OVERLOADED),
+    (500, error("Too many inflight requests"), C.OVERLOADED),
+    (500, '{"error":"Exceeds maximum queue size"}', C.OVERLOADED),
+    (503, '{"detail":{"msg":"Server is busy; please try again later.","type":"service_unavailable"}}', C.OVERLOADED),
+    (503, "<html><body><h1>503 Service Unavailable</h1>\nNo server is available.\n</body></html>", C.OVERLOADED),
     # authentication
+    (401, '{"statusCode":401,"message":"Access denied due to missing subscription key."}', C.AUTH),
+    (401, "Jwt is expired", C.AUTH),
+    (403, "RBAC: access denied", C.AUTH),
     (401, "", C.AUTH),
     (401, error("Incorrect API key provided: sk-x.", code="invalid_api_key"), C.AUTH),
     (401, PAGE.format("401 Authorization Required"), C.AUTH),
@@ -95,7 +120,15 @@ BODIES: list[tuple[int, str, ErrorClass]] = [
     (404, error("The API deployment for this resource does not exist.", code="DeploymentNotFound"), C.MODEL_NOT_FOUND),
     (400, error("Model Not Exist", type="invalid_request_error"), C.MODEL_NOT_FOUND),
     (404, '{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}', C.MODEL_NOT_FOUND),
+    (400, '{"error":"No models loaded. Please load a model in the developer page."}', C.MODEL_NOT_FOUND),
+    (400, error("litellm.BadRequestError: LLM Provider NOT provided. You passed model=x"), C.MODEL_NOT_FOUND),
+    (404, '{"error":"The requested model \'x\' is not deployed"}', C.MODEL_NOT_FOUND),
+    (404, error("Could not find model x"), C.MODEL_NOT_FOUND),
+    (404, error("Unable to access non-serverless model x."), C.MODEL_NOT_FOUND),
+    (400, '{"message":"The provided model identifier is invalid."}', C.MODEL_NOT_FOUND),
     # parameters
+    (400, error("'ignore_eos' is not a valid parameter"), C.UNSUPPORTED_PARAMETER),
+    (422, '{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","x"],"msg":"no"}]}}', C.UNSUPPORTED_PARAMETER),
     (422, '{"detail":[{"loc":["body","stream_options"],"type":"extra_forbidden","msg":"no"}]}', C.UNSUPPORTED_PARAMETER),
     (422, '{"detail":[{"loc":["body","x"],"type":"value_error.extra","msg":"extra fields not permitted"}]}', C.UNSUPPORTED_PARAMETER),
     (422, '{"detail":"Unexpected fields in the request: {\'frobnicate\'}"}', C.UNSUPPORTED_PARAMETER),
@@ -129,7 +162,21 @@ BODIES: list[tuple[int, str, ErrorClass]] = [
     (524, PAGE.format("x.org | 524: A timeout occurred"), C.GATEWAY_TIMEOUT),
     (500, PAGE.format("504 Gateway Time-out"), C.GATEWAY_TIMEOUT),
     (408, error("litellm.Timeout: APITimeoutError - Request timed out.", code="408"), C.GATEWAY_TIMEOUT),
+    (408, "upstream max stream duration reached", C.GATEWAY_TIMEOUT),
+    (500, '{"message":"The upstream server is timing out"}', C.GATEWAY_TIMEOUT),
+    (504, '{"message":"Endpoint request timed out"}', C.GATEWAY_TIMEOUT),
+    (500, "context deadline exceeded", C.GATEWAY_TIMEOUT),
+    (500, "dial tcp 10.0.0.1:8000: connect: connection refused", C.GATEWAY_ERROR),
+    (500, error("do request failed", code="do_request_failed"), C.GATEWAY_ERROR),
+    (502, '{"message":"An invalid response was received from the upstream server"}', C.GATEWAY_ERROR),
     # anything else
+    (413, PAGE.format("413 Request Entity Too Large"), C.HTTP_ERROR),
+    (400, error("'max_tokens' is too large: 5000. This model supports at most 4096 completion tokens."), C.HTTP_ERROR),
+    (400, error("max_tokens 5000 exceeds the maximum of 4096", param="max_tokens"), C.HTTP_ERROR),
+    (400, error("temperature is greater than maximum 2"), C.HTTP_ERROR),
+    (400, error("The response was filtered. Please modify your prompt and retry.", code="content_filter"), C.HTTP_ERROR),
+    (404, '{"message":"no Route matched with those values"}', C.HTTP_ERROR),
+    (500, "fault filter abort", C.HTTP_ERROR),
     (500, "Internal Server Error", C.HTTP_ERROR),
     (500, error("CUDA out of memory", code=500), C.HTTP_ERROR),
     (404, '{"detail":"Not Found"}', C.HTTP_ERROR),
@@ -175,6 +222,17 @@ IN_STREAM: list[tuple[str, ErrorClass, str]] = [
     ('{"error":{"message":"maximum context length is 10 tokens","code":400}}', C.CONTEXT_LENGTH, "maximum context length"),
     ('{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"rate-limited upstream"}}}',
      C.RATE_LIMITED, "rate-limited upstream"),
+    ('{"type":"server_error","message":"boom"}', C.STREAM_ERROR, "boom"),
+    ('{"success":false,"message":"boom"}', C.STREAM_ERROR, "boom"),
+    ('{"event":"error","message":"boom"}', C.STREAM_ERROR, "boom"),
+    ('{"status":"FAILED","message":"boom"}', C.STREAM_ERROR, "boom"),
+    ('{"code":"InternalError","message":"boom","request_id":"r"}', C.STREAM_ERROR, "boom"),
+    ('{"error_code":336000,"error_msg":"boom"}', C.STREAM_ERROR, "boom"),
+    ('{"error":{"code":500}}', C.STREAM_ERROR, "500"),
+    ('{"error":{"message":"Please wait","http_status_code":429}}', C.RATE_LIMITED, "Please wait"),
+    ('{"error":"{\\"message\\": \\"rate limit exceeded\\"}"}', C.RATE_LIMITED, "rate limit"),
+    ('{"choices":[{"index":0,"delta":{}}],"x_groq":{"id":"r","error":"boom"}}', C.STREAM_ERROR, "boom"),
+    ('{"choices":null,"base_resp":{"status_code":1002,"status_msg":"rate limit exceeded(RPM)"}}', C.RATE_LIMITED, "RPM"),
     ('{"error":{"message":"peer closed connection: APIConnectionError","code":"500"}}', C.STREAM_ERROR, "peer closed"),
 ]  # fmt: skip
 PART = b'data: {"choices":[{"index":0,"delta":{"content":"Part"}}]}\n\n'
@@ -205,7 +263,76 @@ def test_a_named_error_event_of_plain_words() -> None:
     assert (verdict.error_class, verdict.detail) == (C.STREAM_ERROR, "worker died")
 
 
-@pytest.mark.parametrize("nothing", ["null", "false", '""', "{}", "[]"])
+@pytest.mark.parametrize(
+    ("name", "data", "error_class"),
+    [
+        ("throttlingException", '{"message":"slower, please"}', C.RATE_LIMITED),
+        ("modelStreamErrorException", '{"message":"boom"}', C.STREAM_ERROR),
+        ("Error", '{"message":"boom"}', C.STREAM_ERROR),
+        ("error", '{"message":"boom", "choices": []}', C.STREAM_ERROR),
+        ("stream-error", "boom", C.STREAM_ERROR),
+        ("error", "{boom", C.STREAM_ERROR),
+    ],
+)
+def test_an_event_whose_name_says_error(name: str, data: str, error_class: ErrorClass) -> None:
+    answer = answer_of(PART + f"event: {name}\ndata: {data}\n\n".encode() + b"data: [DONE]\n\n")
+    assert classify(End.COMPLETE, 200, answer, None).error_class is error_class
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b'data: {"status":"processing","message":"Please wait"}\n\n',
+        b'data: {"status":"completed","message":"done","choices":[]}\n\n',
+        b'data: {"code":0,"message":"Success","choices":[]}\n\n',
+        b'data: {"code":201,"message":"created"}\n\n',
+        b'data: {"success":true,"message":"queued"}\n\n',
+        b'data: {"type":"ping","message":"still here"}\n\n',
+        b'event: terror\ndata: {"position":3}\n\n',
+        b'data: {"choices":[],"error":{"message":"","type":"","param":"","code":null}}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{}}],"error":{"code":0,"message":""}}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{},"error":{"code":"0","message":"success"}}]}\n\n',
+    ],
+)
+def test_what_is_said_beside_an_answer_is_no_error(event: bytes) -> None:
+    for stream in (event + WHOLE + DONE, PART + event + WHOLE + DONE, WHOLE + event + DONE):
+        assert classify(End.COMPLETE, 200, answer_of(stream), None).outcome is Outcome.OK
+
+
+@pytest.mark.parametrize("before", [b"", b": ping\n\n", b"\n", b"unknown: field\n\n"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_error_body_in_mid_stream(before: bytes, indent: int | None) -> None:
+    """What a gateway writes when its backend fails after the answer has begun: JSON, and no event."""
+    body = json.dumps({"error": {"message": "boom", "code": 503}}, indent=indent).encode()
+    assert classify(End.COMPLETE, 200, answer_of(PART + before + body + b"\n\n"), None).error_class is C.OVERLOADED
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"object":"text_completion","choices":[{"index":0,"text":"","finish_reason":"stop"}]}',
+        '{"object":"chat.completion","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":0}}',
+        '{"object":"chat.completion","choices":null}',
+        '{"choices":[{"index":0,"message":null,"finish_reason":"stop"}]}',
+        '{"choices":[{"index":0,"message":{"role":"assistant","content":null}}]}',
+    ],
+)
+def test_a_whole_answer_without_output_is_empty(body: str) -> None:
+    for text in (body, ": ping\n\n" + body):
+        answer = answer_of(text)
+        assert classify(End.COMPLETE, 200, answer, None).outcome is Outcome.EMPTY
+        assert not answer.streamed
+
+
+def test_lines_of_json_are_no_event_stream() -> None:
+    for line in (
+        '{"message":{"role":"assistant","content":"a"},"done":false}',
+        '{"choices":[{"delta":{"content":"a"}}]}',
+    ):
+        assert classify(End.COMPLETE, 200, answer_of(f"{line}\n{line}\n"), None).error_class is C.MALFORMED_STREAM
+
+
+@pytest.mark.parametrize("nothing", ["null", "false", '""', "{}", "[]", '{"message":"","code":null}', "[{}]", "0"])
 def test_an_error_field_that_holds_nothing_is_none(nothing: str) -> None:
     stream = '{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}],"error":' + nothing + "}"
     assert classify(End.COMPLETE, 200, answer_of(f"data: {stream}\n\n"), None).outcome is Outcome.OK

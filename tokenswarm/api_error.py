@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tokenswarm.loose_json import as_text
+from tokenswarm.loose_json import as_text, get
 
 WORDS_LIMIT = 1000  # characters of a message that are searched: some servers echo the whole prompt behind their words
 
@@ -30,7 +30,16 @@ _MESSAGE_KEYS = (
     *("message", "msg", "detail", "error_msg", "error_message"),
     *("status_msg", "faultstring", "description", "reason"),
 )
-_CODE_KEYS = ("code", "status_code", "statusCode", "error_code", "status", "errcode")
+_CODE_KEYS = ("code", "status_code", "statusCode", "http_status_code", "error_code", "status", "errcode")
+_FAILED_STATUS = re.compile(r"err|fail|excep|invalid|denied|exhaust|unavail|abort|time[d_ -]*out|not.found", re.I)
+_KIND_KEYS = ("object", "type", "event", "error_type")
+_ERROR_NAME = re.compile(r"(^|[^A-Za-z])(?i:error|failed|failure)$|[a-z](Error|Failure)$|(?i:exception)$")
+_NOTHING = ("", "0", "none", "null", "ok", "success")
+
+
+def is_error_name(name: str | None) -> bool:
+    """Whether a type, or an event's name, is that of an error: `error`, `server_error`, `throttlingException`."""
+    return name is not None and _ERROR_NAME.search(name) is not None
 
 
 def api_error(obj: Mapping[str, Any], bare: bool = False) -> ApiError | None:
@@ -40,20 +49,53 @@ def api_error(obj: Mapping[str, Any], bare: bool = False) -> ApiError | None:
     `{"errors": [{…}]}`, `{"message": …, "code": …}` and kin.
     """
     for key in ("error", "errors", "fault", "Error"):
-        if obj.get(key):
+        if not _is_nothing(obj.get(key)):
             return _from_value(obj[key], obj)
-    base = obj.get("base_resp")  # MiniMax: status_code 0 is success
-    if isinstance(base, dict) and base.get("status_code"):
+    base, groq = obj.get("base_resp"), get(obj.get("x_groq"), "error")
+    if isinstance(base, dict) and base.get("status_code"):  # MiniMax: status_code 0 is success
         return _from_value(base, obj)
+    if groq:
+        return _from_value(groq, {})
     if obj.get("choices"):
         return None
-    told = obj.get("object") == "error" or obj.get("type") == "error" or obj.get("detail")
-    has_message = any(obj.get(key) for key in _MESSAGE_KEYS)
-    codes = (obj.get(key) for key in (*_CODE_KEYS, "error_type"))
-    coded = any(code not in (None, 0, "0", 200, "200", "", "ok", "success") for code in codes)
-    if told or (has_message and (bare or coded)):
+    told = obj.get("detail") or any(is_error_name(as_text(obj.get(key))) for key in _KIND_KEYS)
+    # a chat message is none of an error
+    has_message = any(obj.get(key) and get(obj[key], "role") is None for key in _MESSAGE_KEYS)
+    failed = obj.get("success") is False or any(_is_failure(key, obj.get(key)) for key in _CODE_KEYS)
+    if told or (has_message and (bare or failed)):
         return _from_value(obj, obj)
     return None
+
+
+def named_error(obj: Mapping[str, Any], name: str) -> ApiError | None:
+    """The error of an event with this name: where the name is that of an error, anything but a chunk is one."""
+    if not is_error_name(name):
+        return api_error(obj)
+    found = api_error(obj, bare=True)
+    if found is None and not obj.get("choices"):
+        found = ApiError(raw=str(obj)[: 4 * WORDS_LIMIT])
+    if found is not None and found.type is None and name.lower() != "error":
+        found = dataclasses.replace(found, type=name)
+    return found
+
+
+def _is_nothing(error: Any) -> bool:
+    """Whether the value of an error field says that there is none: `null`, `{"code": 0, "message": ""}`."""
+    if isinstance(error, dict):
+        return all(map(_is_nothing, error.values()))
+    if isinstance(error, list):
+        return all(map(_is_nothing, error))
+    return not error or (isinstance(error, str) and error.lower() in _NOTHING)
+
+
+def _is_failure(key: str, code: Any) -> bool:
+    """Whether a code beside a message is that of a failure; a `status` in words may be that of a queue."""
+    if _is_nothing(code) or isinstance(code, bool):
+        return False
+    text = as_text(code)
+    if text.isdecimal():
+        return not 200 <= int(text[:9]) < 300
+    return key != "status" or _FAILED_STATUS.search(text) is not None
 
 
 def _from_value(value: Any, whole: Mapping[str, Any]) -> ApiError:

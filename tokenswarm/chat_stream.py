@@ -8,13 +8,14 @@ No bytes make it raise, except a line beyond the limit (`sse.LineTooLong`). Text
 import array
 import contextlib
 import operator
+import re
 from typing import Any
 
 import msgspec
 
-from tokenswarm.api_error import ApiError, api_error
+from tokenswarm.api_error import ApiError, api_error, is_error_name, named_error
 from tokenswarm.body import Body
-from tokenswarm.choice import Delta, Pieces, is_abort, loose_delta, loose_reason
+from tokenswarm.choice import Delta, Pieces, choices_of, is_abort, loose_delta, loose_reason
 from tokenswarm.chunk import decode_chunk
 from tokenswarm.chunk_pattern import Pattern, learn
 from tokenswarm.long_work import Breathe, hold_breath, parts
@@ -25,6 +26,7 @@ from tokenswarm.usage import Usage, chunk_tokens, read_usage
 BODY_HEAD_CHARS = 64 * 1024
 TEXTS_IN_EVENT = 1024  # no more are read of one event
 _ERROR_FIELD = b"error:"
+_JSON_LINE = re.compile(r"^[{\[]", re.M)
 REPLACEMENT = "\ufffd"
 LESSON_EVERY = 8  # output chunks: learning a pattern takes as long as reading two of them
 FIRST_LESSONS = 4  # chunks at the beginning, where no two need be alike
@@ -137,7 +139,7 @@ class Answer:
 
     def _take_event(self, event: Event, unfinished: bool = False) -> None:
         try:
-            if event.name == "error" or not self._take(event.data, event.mark, odd=False):
+            if is_error_name(event.name) or not self._take(event.data, event.mark, odd=False):
                 self._take_odd(event, unfinished)
         except RecursionError:  # JSON nested so deeply is no chunk
             self.malformed_events += 1
@@ -169,7 +171,7 @@ class Answer:
         usage = chunk.usage
         if chunk.x_groq is not None:
             usage = usage or get(chunk.x_groq, "usage")
-            self._fail(api_error({"error": get(chunk.x_groq, "error")}))
+            self._fail(api_error({"x_groq": chunk.x_groq}))
         if self.done_seen:
             self._add_chunk([], usage or chunk.choices[0].usage, mark)
             return True
@@ -238,7 +240,7 @@ class Answer:
         elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
             for item in value:
                 self._take_object(item, event)
-        elif event.name == "error":
+        elif is_error_name(event.name):
             text = data.decode("utf-8", "replace") if value is BROKEN else as_text(value)
             self._fail(ApiError(message=text, raw=text))
         elif value is BROKEN:
@@ -263,19 +265,13 @@ class Answer:
             self.body_head = self.body_head or text[:BODY_HEAD_CHARS]
 
     def _take_object(self, obj: dict[str, Any], event: Event) -> None:
-        failed = api_error(obj, bare=event.name == "error")
-        choices = obj.get("choices")
-        if failed is None and event.name == "error" and not choices:
-            failed = ApiError(raw=event.data.decode("utf-8", "replace"))
+        choices = choices_of(obj)
+        failed = api_error(obj) if event.name is None else named_error(obj, event.name)
         self._fail(failed)
-        if isinstance(choices, dict):
-            choices = [choices]
-        choices = [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
         is_chunk = "choices" in obj or "usage" in obj or str(obj.get("object")).startswith("chat.completion")
         self.chat_chunks += is_chunk and (failed is None or bool(choices))
         self.other_events += not is_chunk and failed is None
         usages = [obj.get("usage"), get(obj.get("x_groq"), "usage"), *(choice.get("usage") for choice in choices)]
-        self._fail(api_error({"error": get(obj.get("x_groq"), "error")}))
         found = []
         for number, choice in enumerate(choices if not self.done_seen else []):
             self._fail(api_error({"error": choice.get("error")}))
@@ -310,7 +306,8 @@ class Answer:
             if line.startswith(_ERROR_FIELD):
                 with contextlib.suppress(RecursionError):
                     self._take_error_field(line.removeprefix(_ERROR_FIELD).strip())
-        value, rest = first_json(text)
+        begin = _JSON_LINE.search(text) if text[0] != "<" else None
+        value, rest = first_json(text[begin.start() :]) if begin else (BROKEN, "")
         if isinstance(value, list) and value:
             value = value[0]
         if isinstance(value, dict):
@@ -328,19 +325,24 @@ class Answer:
 
     def _read_whole(self, obj: dict[str, Any]) -> None:
         """One JSON object instead of a stream: an answer, or an error."""
-        choices = obj.get("choices")
-        plain = isinstance(choices, list) and any(get(item, "message") or get(item, "text") for item in choices)
-        if not plain:
-            self._fail(api_error(obj, bare=True))
-            for item in choices if isinstance(choices, list) else []:
-                if get(item, "error"):
-                    self._fail(api_error(item))
-        elif not self.marks:
-            self.streamed = False
-            self._take_object(obj, Event(b"", None, 0))
-            self.marks, self.chunk_texts, self._told = array.array("q"), [], None
-            self.output_bytes = 0
-            self.first_answer_mark = None  # nobody saw it arrive
+        choices = choices_of(obj)
+        if any(choice.get("message") or choice.get("text") for choice in choices):
+            if not self.marks:
+                self._take_whole(obj)
+            return
+        self._fail(api_error(obj, bare=True))
+        for choice in choices:
+            self._fail(api_error({"error": choice.get("error")}))
+        chunk = self.chat_chunks or any(choice.get("delta") for choice in choices)
+        if "choices" in obj and self.error is None and not chunk:
+            self._take_whole(obj)  # an answer without any output
+
+    def _take_whole(self, obj: dict[str, Any]) -> None:
+        self.streamed = False
+        self._take_object(obj, Event(b"", None, 0))
+        self.marks, self.chunk_texts, self._told = array.array("q"), [], None
+        self.output_bytes = 0
+        self.first_answer_mark = None  # nobody saw it arrive
 
     def fold(self) -> None:
         """Hold what has come of a long answer in little memory; changes nothing else."""

@@ -153,6 +153,14 @@ def _grow(texts: list[str]) -> bool:
     return all(map(str.startswith, texts[1:], texts))
 
 
+def choices_of(obj: dict[str, Any]) -> list[dict[str, Any]]:
+    """The choices of a chunk or a whole answer of any shape."""
+    choices = obj.get("choices")
+    if isinstance(choices, dict):
+        return [choices]
+    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+
+
 def loose_delta(choice: dict[str, Any], whole: bool) -> Delta:
     """The delta of a choice of any shape: `delta`, legacy `text`, or (if `whole`) a complete `message`."""
     source = choice.get("delta")

@@ -25,9 +25,12 @@ BODY_RULES: Rules = tuple(
                 r"exceed_context|max(imum)?[ _]model[ _]len|maximum (prompt|sequence) length|maximum number of tokens",
                 r"(prompt|input|conversation|message)s?( is| are|\b.{0,60}?\bis)? too (long|large)\b",
                 r"reduce the length of the (messages|prompt|input)|string_above_max_length",
-                r"(prompt|input) (length|tokens?|token count)\b.{0,60}\b(exceed|longer|greater|larger)",
+                r"(prompt|input|token) (length|tokens?|token count)\b.{0,60}\b(exceed|longer|greater|larger)",
+                r"\btokens?\b.{0,60}\b(exceed\w*|longer|greater|larger)\b.{0,40}"
+                r"\b(input|prompt|sequence|model|max\w* (message|total|new) tokens)\b|tokens in the (prompt|input) exceed",
+                r"exceed\w* (the )?(model('?s)? )?token limit|range of input length",
                 r"inputs`? (tokens \+|must have less than)|max_(prompt|input)_tokens_exceeded",
-                r"max_tokens must be at least 1, got -|longer than the (model|maximum)",
+                r"max_tokens must be at least 1, got -|max_tokens \(-|longer than the (model|max)",
             ),
         ),
         (
@@ -44,6 +47,7 @@ BODY_RULES: Rules = tuple(
                 r"\b(stream_options|max_(completion_)?tokens|ignore_eos|temperature|tools?|logprobs|n|seed)['\"`]? "
                 r"(is|are) (only|not) (supported|allowed)",
                 r"['\"`][\w.\[\]]+['\"`] (is|are) (not supported|unsupported|not allowed|not permitted)",
+                r"(is not|isn't) an? (valid|known|supported|recogni[sz]ed|allowed) (param|field|argument|propert|option|key)",
             ),
         ),
         (
@@ -51,8 +55,10 @@ BODY_RULES: Rules = tuple(
             (
                 r"model_?not_?found|deployment_?not_?found|model_decommissioned|no such model|not a valid model",
                 r"(unknown|invalid|unsupported|no) model( name| id|:| ['\"`]|$)|server is pinned to",
+                r"no models? (is |are )?(currently )?(loaded|available|found)|llm provider not provided",
+                r"(could not|cannot|can't|unable to) (find|access)\b.{0,40}\bmodel|model (id|identifier|name) is invalid",
                 r"\bmodels?\b.{0,160}?\b(does(n't| not) exist|not exist|not found|cannot be found|decommissioned"
-                r"|is not (available|served|loaded|found|supported|a valid|registered))",
+                r"|is not (available|served|loaded|found|supported|a valid|registered|deployed))",
                 r"deployment\b.{0,80}\bdoes not exist|no endpoints found for|not_found_error model:",
             ),
         ),
@@ -60,10 +66,11 @@ BODY_RULES: Rules = tuple(
             ErrorClass.OVERLOADED,
             (
                 r"overload|server_busy|service_?unavailable(_?error)?|slow_down|unavailable_error|capacity_exceeded",
-                r"service (is )?(temporarily |currently )?unavailable|(too|currently|is) busy",
-                r"at (full |max(imum)? )?capacity|out of capacity|queue (is )?(currently )?full|queue limit",
+                r"service (is )?(temporarily |currently )?unavailable|(too|currently|is|server|system|engine) busy",
+                r"(at|over)[ _](full |max(imum)? )?capacity|out of capacity|queue (is )?(currently )?full",
+                r"queue (limit|size)|too many (in-?flight|pending|queued|waiting) requests",
                 r"no (free |available )?slots?( available)?\b",
-                r"no (healthy|available|ready) (upstream|backend|deployment|worker|server|instance|endpoint|replica)",
+                r"no[ _](healthy|available|ready)[ _](upstream|backend|deployment|worker|server|instance|endpoint|replica)",
                 r"no (available|ready) channel",
                 r"reset reason: overflow|loading model|model is (still )?loading",
             ),
@@ -94,7 +101,8 @@ GATEWAY_RULES: Rules = (
     (
         ErrorClass.GATEWAY_TIMEOUT,
         re.compile(
-            r"upstream (request |response |read |idle )?time(d |-)?out|gateway.?time-?d?.?out|stream timeout"
+            r"upstream (request |response |read |idle |server )?(is )?(time(d |-)?out|timing out)"
+            r"|max stream duration|context deadline exceeded|gateway.?time-?d?.?out|stream timeout"
             r"|a timeout occurred|litellm\.timeout|apitimeouterror|backend.{0,20}timed? ?out"
         ),
     ),
@@ -104,7 +112,7 @@ GATEWAY_RULES: Rules = (
             r"upstream (connect|protocol|prematurely|reset|connection|server)|disconnect/reset before headers"
             r"|bad gateway|reset reason|apiconnectionerror|proxy error|web server is (down|returning)"
             r"|error (reading|proxying|from) (from )?(upstream|remote|backend)|invalid response from"
-            r"|origin is unreachable|no route to|cannot connect to host"
+            r"|connect: connection refused|do[ _]request[ _]failed|origin is unreachable|no route to|cannot connect to host"
         ),
     ),
 )

@@ -139,7 +139,9 @@ class Answer:
 
     def _take_event(self, event: Event, unfinished: bool = False) -> None:
         try:
-            if is_error_name(event.name) or not self._take(event.data, event.mark, odd=False):
+            if (event.name is not None and is_error_name(event.name)) or not self._take(
+                event.data, event.mark, odd=False
+            ):
                 self._take_odd(event, unfinished)
         except RecursionError:  # JSON nested so deeply is no chunk
             self.malformed_events += 1

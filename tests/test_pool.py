@@ -1,11 +1,11 @@
 """Connections: kept, reused, found closed, and what may come over them."""
 
 import contextlib
-import select
 import socket as constants
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import gevent
 import pytest
@@ -32,7 +32,7 @@ from tests.reach.scripted import (
 from tests.servers import llama_server
 from tokenswarm.connection import STALE_S
 from tokenswarm.record import ErrorClass, Outcome, RequestRecord, Stamp
-from tokenswarm.route import Connected, Route, connect
+from tokenswarm.route import Route, _dial
 
 BIG = "word " * 4_000_000  # 20 MB: more than the sockets' buffers take between them
 
@@ -128,9 +128,9 @@ def test_sent_again_once_only() -> None:
 
 
 @contextlib.contextmanager
-def impatient(patience_s: float) -> Iterator[tuple[str, list[bytes]]]:
-    """A server in a thread of its own, which goes on when this process's hub stands still: it closes a connection on
-    which no request came within `patience_s`, as llama.cpp does after 5 s. Gives its URL, and what each connection said.
+def impatient(closed: str, times: int) -> Iterator[tuple[str, list[bytes]]]:
+    """A server in a thread of its own, which goes on when this process's hub stands still. It closes the first `times`
+    connections without a word: "unasked", or "when asked". Gives its URL, and what each connection said.
     """
     heard: list[bytes] = []
     listener = monkey.get_original("socket", "socket")()
@@ -142,8 +142,8 @@ def impatient(patience_s: float) -> Iterator[tuple[str, list[bytes]]]:
             while True:
                 sock, _ = listener.accept()
                 with sock:
-                    heard.append(sock.recv(65536) if select.select([sock], [], [], patience_s)[0] else b"")
-                    if heard[-1]:
+                    heard.append(b"" if len(heard) < times and closed == "unasked" else sock.recv(65536))
+                    if len(heard) > times:
                         sock.sendall(STREAM)
 
     thread = threading.Thread(target=serve, daemon=True)
@@ -156,21 +156,36 @@ def impatient(patience_s: float) -> Iterator[tuple[str, list[bytes]]]:
         thread.join()
 
 
-def test_a_new_connection_that_waited_for_us_is_as_good_as_a_reused_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("closed", ["unasked", "when asked"])
+def test_a_new_connection_that_waited_for_us_is_as_good_as_a_reused_one(
+    monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
     """Seen in a run: this process was kept from its work for longer than the server waits for a first request."""
 
-    def stalled(route: Route, limit_s: float | None) -> Connected:
-        connected = connect(route, limit_s)
+    def stalled(route: Route, limit_s: float | None) -> Any:
+        sock = _dial(route, limit_s)
         if not heard:
-            time.sleep(STALE_S + 1.0)  # the whole process, its hub too
-        return connected
+            time.sleep(STALE_S + 0.1)  # the whole process, its hub too
+        return sock
 
-    monkeypatch.setattr("tokenswarm.pool.connect", stalled)
-    with impatient(STALE_S) as (url, heard), chatting(url) as (client, _):
+    monkeypatch.setattr("tokenswarm.route._dial", stalled)
+    with impatient(closed, 1) as (url, heard), chatting(url) as (client, _):
         record = ask(client)
         ok(record)
         assert record.reconnected == 1
-        assert [bool(request) for request in heard] == [False, True]
+        assert [bool(request) for request in heard] == [closed == "when asked", True]
+
+
+def test_a_stalled_process_sends_a_request_three_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stalled(route: Route, limit_s: float | None) -> Any:
+        sock = _dial(route, limit_s)
+        time.sleep(STALE_S + 0.1)
+        return sock
+
+    monkeypatch.setattr("tokenswarm.route._dial", stalled)
+    with impatient("when asked", 9) as (url, heard), chatting(url) as (client, _):
+        record = ask(client)
+        assert (record.error_class, record.reconnected, len(heard)) == (ErrorClass.CONNECTION_RESET, 2, 3)
 
 
 @pytest.mark.parametrize("sent", [b"HTTP/1.1 2", HEAD, CHUNKED_HEAD + chunk(event())], ids=["line", "head", "chunk"])

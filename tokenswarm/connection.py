@@ -30,7 +30,8 @@ from tokenswarm.route import Connected, Route
 ENDED = EPOLLRDHUP | 0x8 | 0x10  # or EPOLLERR, EPOLLHUP
 MOST_READS = 16  # of one socket in a row: then it is the others' turn
 STALE_S = 1.0  # servers close a connection without a request after seconds (gunicorn 2, llama.cpp and uvicorn 5)
-_IDLE_FIELDS = struct.Struct("52x2I")  # of Linux's tcp_info: ms since data, and since an acknowledgement, last came
+_TCP_INFO = struct.Struct("B51x2I")  # of Linux's: state, ms since data, and since an acknowledgement, last came
+_ESTABLISHED = 1
 
 
 class Connection:
@@ -94,7 +95,7 @@ class Connection:
         self._answered = self._until_eof = False
         if self.used == 0:
             exchange.connect_us, exchange.tls_us = self.connect_us, self.tls_us
-            self._stale = self._idle_s() >= STALE_S
+            self._stale = self._waited()
         self.used += 1
         data = exchange.request
         if self._tls is not None:
@@ -289,13 +290,16 @@ class Connection:
         """
         return not self.open and (self.used > 1 or self._stale) and not self._answered
 
-    def _idle_s(self) -> float:
-        """For how long the server has been waiting for us; 0 where the system does not tell."""
+    def _waited(self) -> bool:
+        """Whether the server had to wait for us for STALE_S, or has closed since connecting began as long ago."""
         try:
-            told = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _IDLE_FIELDS.size)
-            return min(_IDLE_FIELDS.unpack(told)) / 1000
+            told = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+            state, *quiet_ms = _TCP_INFO.unpack(told)
         except (AttributeError, OSError, struct.error):  # no Linux, or no TCP
-            return 0.0
+            return False
+        if state != _ESTABLISHED:  # the close came by itself: how long we were awaited before it is not known
+            return self.connect_us + (self.tls_us or 0) >= STALE_S * 1e6
+        return bool(min(quiet_ms) >= STALE_S * 1000)
 
     def alive(self) -> bool:
         """Whether an idle connection can be used; reads what the collector has not yet come to (a close, say)."""

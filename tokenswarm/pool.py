@@ -12,6 +12,8 @@ from tokenswarm.errors import End
 from tokenswarm.exchange import Exchange, Limits
 from tokenswarm.route import ConnectError, Route, connect
 
+MOST_RECONNECTS = 2  # of a request: after a reused connection, and after one that waited for a stalled process
+
 
 class Pool:
     """The connections of one process. `fresh` closes each after its answer."""
@@ -33,7 +35,9 @@ class Pool:
         try:
             connection = self._take(route, exchange.limits)
             self._carry_on(connection, exchange)
-            if exchange.end is End.RESET and connection.lost_before_answer:
+            while (
+                exchange.end is End.RESET and connection.lost_before_answer and exchange.reconnected < MOST_RECONNECTS
+            ):
                 exchange.reopen()
                 connection = self._open(route, exchange.limits)
                 self._carry_on(connection, exchange)

@@ -44,7 +44,8 @@ def join(host: str, port: int) -> str:
 def proxy_for(scheme: str, host: str, port: int) -> Proxy | None:
     """The proxy on the way to `host`, or None. Raises ConnectError where it is of a kind that cannot be used."""
     variables = urllib.request.getproxies()
-    text = variables.get(scheme) or variables.get("all")
+    variable = scheme if variables.get(scheme) else "all"
+    text = variables.get(variable)
     if not text or _excepted(host, port, variables.get("no", "")):
         return None
     try:
@@ -53,9 +54,10 @@ def proxy_for(scheme: str, host: str, port: int) -> Proxy | None:
     except ValueError:
         parts, named, at = urllib.parse.urlsplit(""), None, 0
     if parts.scheme != "http" or not named:
+        kind = f"is a {parts.scheme}:// proxy in" if parts.scheme not in ("http", "") else "cannot be read from"
         raise ConnectError(
-            f"The proxy for {host} in {scheme.upper()}_PROXY is no http:// proxy, the only kind that can be used here. "
-            f"Name another, or set NO_PROXY={host} to go without."
+            f"The proxy for {host} {kind} {variable.upper()}_PROXY: only http:// proxies can be used here. "
+            f"Name one, or set NO_PROXY={host} to go without."
         )
     if _is_loopback(host) and not _is_loopback(named):
         return None
@@ -74,7 +76,7 @@ def _is_loopback(host: str) -> bool:
 
 def _excepted(host: str, port: int, no_proxy: str) -> bool:
     """Whether NO_PROXY names `host`."""
-    return any(_names(entry.strip().lower(), host.lower(), port) for entry in no_proxy.split(","))
+    return any(_names(entry, host.lower(), port) for entry in no_proxy.lower().replace(",", " ").split())
 
 
 def _names(entry: str, host: str, port: int) -> bool:

@@ -14,6 +14,9 @@ from tokenswarm.target import Target
 
 __all__ = ["ConnectError", "Connected", "Route", "Tls", "connect", "route_to"]
 
+NEXT_ADDRESS_S = 3.0  # for an address, where there is another to be tried; a SYN lost once or twice is within it
+_answered: dict[tuple[str, int], tuple[int, tuple[str, int]]] = {}  # the address at which a name answered last
+
 _getaddrinfo = monkey.get_original("socket", "getaddrinfo")
 
 
@@ -43,8 +46,10 @@ class Tls:
                 files = f"--client-cert {self.client_cert}" + (
                     f" --client-key {self.client_key}" if self.client_key else ""
                 )
+                alone = not self.client_key and _holds_certificate(self.client_cert)
+                hint = "or name the file with its key, --client-key" if alone else "not encrypted"
                 raise ConnectError(
-                    f"{files} cannot be used: {_words(error)}. Give a certificate and its key, not encrypted, in PEM."
+                    f"{files} cannot be used: {_words(error)}. Give a certificate and its key in PEM, {hint}."
                 ) from None
         if not self.verify:
             context.check_hostname = False
@@ -53,9 +58,16 @@ class Tls:
         return context
 
 
+def _holds_certificate(file: str) -> bool:
+    try:
+        return bool(ssl.create_default_context(cafile=file).cert_store_stats()["x509"])
+    except (OSError, ssl.SSLError):
+        return False
+
+
 def _words(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "it holds no PEM").replace("_", " ").lower()
+        return error.reason.replace("_", " ").lower() if error.reason else "what is needed is not in it as PEM"
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
@@ -113,17 +125,28 @@ def _addresses(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
 
 
 def _dial(route: Route, limit_s: float | None) -> socket.socket:
-    """A socket connected to the first address that answers. Each but the last has its share of the time only."""
+    """A socket connected to the first address that answers; the one that did last time is the first that is tried.
+
+    Each but the last has its share of the time only.
+    """
     if route.unix_socket:
         return _dial_one(socket_constants.AF_UNIX, route.unix_socket, None)
     host, port = (route.proxy.host, route.proxy.port) if route.proxy else (route.host, route.port)
     addresses = _addresses(host, port)
-    for left in range(len(addresses), 1, -1):
+    good = _answered.get((host, port))
+    addresses.sort(key=lambda found: found != good)
+    share_s = NEXT_ADDRESS_S if limit_s is None else min(NEXT_ADDRESS_S, limit_s / len(addresses))
+    for left in range(len(addresses) - 1, -1, -1):
+        found = addresses[-1 - left]
         try:
-            return _dial_one(*addresses[-left], None if limit_s is None else limit_s / len(addresses))
+            sock = _dial_one(*found, share_s if left else None)
         except OSError:
-            continue
-    return _dial_one(*addresses[-1], None)
+            if not left:
+                raise
+        else:
+            _answered[host, port] = found
+            return sock
+    raise ConnectError(f"the name '{host}' has no address")
 
 
 def _dial_one(family: int, address: str | tuple[str, int], limit_s: float | None) -> socket.socket:
@@ -202,12 +225,11 @@ def _way(route: Route) -> str:
 def _told(route: Route, error: BaseException) -> str | None:
     """What went wrong, in words; None where it was no failure of the connection (or is one in words already)."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"the certificate of {route.shown} is not trusted: {error.verify_message}. Name its CA with --ca-file, or use "
-            "--insecure on a test rig"
-        )
+        hint = _CERTIFICATE_HINTS.get(error.verify_code, "Name its CA with --ca-file")
+        why = error.verify_message.rstrip(".")
+        return f"the certificate of {route.shown} is not trusted: {why}. {hint}, or use --insecure on a test rig"
     if isinstance(error, ssl.SSLError):
-        hint = "; does the server speak plain http there?" if error.reason in _NOT_TLS else ""
+        hint = "; the server may speak plain http there" if error.reason in _NOT_TLS else ""
         return f"TLS with {route.shown} failed: {(error.reason or str(error)).replace('_', ' ').lower()}{hint}"
     if isinstance(error, socket_constants.gaierror):
         host = route.proxy.host if route.proxy is not None else route.host
@@ -218,3 +240,9 @@ def _told(route: Route, error: BaseException) -> str | None:
 
 
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
+_CERTIFICATE_HINTS = {  # by OpenSSL's X509_V_ERR_*; the others mean a CA that is not known here
+    9: "See whether the clocks are right",  # not yet valid
+    10: "It has to be renewed",  # expired
+    62: "Use a name that it is made out to",  # another host
+    64: "Use a name that it is made out to",  # another IP address
+}

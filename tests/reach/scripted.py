@@ -260,15 +260,15 @@ class Authority:
         self._key = folder / f"{name}.key"
         self._openssl("req", "-x509", *_new_key(self._key), "-out", self.cert, "-subj", f"/CN={name}", "-days", "2")
 
-    def issue(self, name: str, *alternatives: str) -> Path:
-        """A certificate and its key in one file."""
+    def issue(self, name: str, *alternatives: str, days: int = 2) -> Path:
+        """A certificate, valid for `days`, and its key in one file."""
         request, cert, key = (self.folder / f"{name}.{kind}" for kind in ("csr", "crt", "key"))
         self._openssl("req", *_new_key(key), "-out", request, "-subj", f"/CN={name}")
         extensions = self.folder / f"{name}.ext"
         extensions.write_text(
             f"subjectAltName={','.join(alternatives)}\n" if alternatives else "basicConstraints=CA:FALSE\n"
         )
-        signed = ("-CA", self.cert, "-CAkey", self._key, "-CAcreateserial", "-days", "2", "-extfile", extensions)
+        signed = ("-CA", self.cert, "-CAkey", self._key, "-CAcreateserial", "-days", days, "-extfile", extensions)
         self._openssl("x509", "-req", "-in", request, "-out", cert, *signed)
         both = self.folder / f"{name}.both.pem"
         both.write_bytes(cert.read_bytes() + key.read_bytes())

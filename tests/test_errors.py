@@ -418,7 +418,7 @@ def test_a_hostile_page_is_read_in_linear_time() -> None:
 
 
 def test_hostile_words_are_matched_in_bounded_time() -> None:
-    for piece in ("model ", "param ", "input ", "no slot", "api key ", "upstream "):
+    for piece in ("model ", "param ", "input ", "token ", "token exceed ", "no slot", "api key ", "upstream "):
         classify(End.COMPLETE, 400, answer_of(error(piece * 20_000)), None)
 
 

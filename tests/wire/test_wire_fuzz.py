@@ -116,9 +116,17 @@ def judged(answer: Answer) -> dict[str, Any]:
     return {**seen(answer), "verdict": verdict, "finished": answer.finished}
 
 
+MIXTURE = (STREAM, CUTS, st.sampled_from(["\n", "\r\n", "\r"]), st.integers(0, 40))
+
+
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(STREAM, CUTS, st.sampled_from(["\n", "\r\n", "\r"]), st.integers(0, 40))
+@given(*MIXTURE)
 def test_any_cut_of_any_mixture_means_the_same(parts: list[str], cuts: list[int], newline: str, lost: int) -> None:
+    means_the_same(parts, cuts, newline, lost)
+
+
+def means_the_same(parts: list[str], cuts: list[int], newline: str, lost: int) -> None:
+    """`lost`: above 30, so many bytes are missing at the end."""
     texts = [part.replace("\n", newline).encode() for part in parts]
     data = b"".join(texts)
     data = data[: len(data) - lost] if lost > 30 else data
@@ -134,5 +142,4 @@ def test_any_cut_of_any_mixture_means_the_same(parts: list[str], cuts: list[int]
 
 
 if __name__ == "__main__":
-    often = settings(max_examples=int(sys.argv[1]), derandomize=False, deadline=None)
-    often(test_any_cut_of_any_mixture_means_the_same)()
+    settings(max_examples=int(sys.argv[1]), deadline=None)(given(*MIXTURE)(means_the_same))()

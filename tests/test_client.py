@@ -262,6 +262,13 @@ def test_host_header_is_sent_once() -> None:
         (["--stall-timeout", "-1"], None, "0 or more"),
         (["--total-timeout", "nan"], None, "0 or more"),
         (["--api-key-command", "exit 3"], None, "exit code 3"),
+        (["--extra-body", "{"], None, "--extra-body is no JSON"),
+        (["--extra-body", "[1]"], None, "must be a JSON object"),
+        (["--extra-body", '{"stream": false}'], None, "--extra-body cannot hold 'stream': every answer is streamed"),
+        (["--extra-body", '{"messages": []}'], None, "cannot hold 'messages'"),
+        (["--extra-body", '{"model": "x"}'], None, "name it with MODEL=… (--model)"),
+        (["--extra-body", '{"max_tokens": 3}'], None, "MAX_TOKENS=… (--max-tokens)"),
+        (["--extra-body", '{"max_completion_tokens": 3}'], None, "MAX_TOKENS=… (--max-tokens)"),
     ],
 )
 def test_options_that_cannot_be_used(words: list[str], key: str | None, said: str) -> None:

@@ -195,6 +195,15 @@ def secrets_of(settings: ChatSettings) -> list[str]:
     return [text for text in (settings.api_key, *settings.headers.values(), *passwords) if text]
 
 
+OWN_FIELDS = {  # what the rows and figures rest on, and where to say it instead
+    "messages": "prompts come from the workload",
+    "stream": "every answer is streamed, or there would be nothing to measure",
+    "model": "name it with MODEL=… (--model)",
+    "max_tokens": "give the limit with MAX_TOKENS=… (--max-tokens)",
+    "max_completion_tokens": "give the limit with MAX_TOKENS=… (--max-tokens), it is sent by the name that the server wants",
+}
+
+
 def parse_extra_body(text: str) -> dict[str, Any]:
     """`--extra-body`: a JSON object. Raises UsageError."""
     try:
@@ -203,4 +212,6 @@ def parse_extra_body(text: str) -> dict[str, Any]:
         raise UsageError(f"--extra-body is no JSON ({error}); write it like '{{\"ignore_eos\": true}}'") from None
     if not isinstance(value, dict):
         raise UsageError("--extra-body must be a JSON object like '{\"ignore_eos\": true}'")
+    for name in OWN_FIELDS.keys() & value.keys():
+        raise UsageError(f"--extra-body cannot hold '{name}': {OWN_FIELDS[name]}")
     return value

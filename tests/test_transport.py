@@ -51,6 +51,20 @@ def test_streamed() -> None:
         assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
+def test_targets_take_turns() -> None:
+    """Each time that the client is asked for; one that is kept stays with its target."""
+    with Scripted(always(STREAM)) as one, Scripted(always(STREAM)) as two:
+        with chatting(one.url, two.url) as (client, _):
+            for _ in range(4):
+                told(client.openai)
+            assert [len(server.requests) for server in (one, two)] == [2, 2]
+            kept = client.openai
+            for _ in range(3):
+                told(kept)
+        assert [len(server.requests) for server in (one, two)] == [5, 2]
+        assert [len(server.peers) for server in (one, two)] == [1, 1]
+
+
 def test_not_streamed_and_models() -> None:
     def script(peer: Peer) -> None:
         while (request := peer.request()) is not None:

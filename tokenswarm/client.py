@@ -58,7 +58,7 @@ class ChatClient:
 
     `on_record` is called once per request, from the digest, with the `Reading` (record, answer, exchange);
     `on_death` when the digest dies of a mistake of ours: nothing is recorded from then on.
-    `openai` is the SDK's own client over the same connections, one per target.
+    `openai` is the SDK's own client over the same connections; the targets take turns there, too.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class ChatClient:
 
     @property
     def openai(self) -> openai.OpenAI:
-        """The SDK's client for the first target."""
-        target, route = self._routes[0]
+        """The SDK's client for the target whose turn it is: ask for it anew for each call, or keep it for one target."""
+        target, route = self._routes[next(self._turn)]
         given = self.settings
         return sdk(target, KernelTransport(self.pool, route), given.api_key, given.headers, given.limits)
 

@@ -154,6 +154,21 @@ def test_comments_keep_a_stall_from_firing() -> None:
         assert len(record.chunk_us) == 2
 
 
+def test_comments_keep_no_stall_from_firing_where_that_is_asked() -> None:
+    def script(peer: Peer) -> None:
+        peer.request()
+        peer.send(CHUNKED_HEAD, chunk(event()))
+        _talk(peer, b": still there\n\n")
+
+    given = options("--first-token-timeout=0", "--stall-timeout=0.4", "--stall-by-token")
+    limits = settings_from(given, "http://h", "m").limits
+    with Scripted(script) as server, chatting(server.url, limits=limits) as (client, _):
+        record = ask(client)
+        assert (record.error_class, len(record.chunk_us)) == (ErrorClass.TIMEOUT_STALL, 1)
+        assert record.detail == "no token for 0.4 s in mid answer"
+        assert 400_000 <= (record.ended_us or 0) <= 700_000
+
+
 def test_no_limits() -> None:
     given = options("--connect-timeout=0", "--first-token-timeout=0", "--stall-timeout=0", "--total-timeout=0")
     assert settings_from(given, "http://h", "m").limits == NONE

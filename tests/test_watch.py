@@ -57,3 +57,19 @@ def test_what_comes_puts_a_stall_off() -> None:
     one.read_on(9)
     assert due_ns(one) == 5 * S
     assert overdue(one, 6 * S) == (End.TIMEOUT_STALL, "nothing came for 2 s in mid answer")
+
+
+@given(st.booleans(), st.floats(0, 5), st.floats(0.001, 3), st.floats(0, 9))
+def test_a_stall_may_count_from_the_last_token(parsed: bool, comment_s: float, stall_s: float, at_s: float) -> None:
+    """A comment came `comment_s` after the token, parsed with it or not yet."""
+    limits = Limits(stall_s=stall_s, stall_by_token=True, first_token_s=None, total_s=None)
+    one = reading(limits, 1.0, 1.0, begun=True)
+    one.exchange.unread.append(b": comment\n\n")
+    one.exchange.unread_ns.append(int((2.0 + comment_s) * S))
+    if parsed:
+        one.read_on(9)
+    due, at_ns = due_ns(one), int(at_s * S)
+    assert due == 2 * S + int(stall_s * S)
+    passed = overdue(one, at_ns)
+    assert (passed is not None) == (at_ns / 1e9 - 2.0 > stall_s)
+    assert passed is None or passed[0] is End.TIMEOUT_STALL

@@ -29,6 +29,11 @@ def add_client_arguments(parser: Any) -> None:
         help=f"without a byte after the first token ({limit})",
     )
     parser.add_argument(
+        "--stall-by-token",
+        action="store_true",
+        help="count --stall-timeout from the last token: comments keep no answer alive",
+    )
+    parser.add_argument(
         "--total-timeout", type=float, default=1800.0, metavar="S", help=f"for the whole answer ({limit})"
     )
     parser.add_argument(
@@ -89,7 +94,13 @@ def settings_from(options: argparse.Namespace, target: str, model: str | None) -
         key_command=command,
         headers=headers,
         extra_body=extra_body,
-        limits=Limits(*(limit or None for limit in limits)),
+        limits=Limits(
+            connect_s=options.connect_timeout or None,
+            first_token_s=options.first_token_timeout or None,
+            stall_s=options.stall_timeout or None,
+            total_s=options.total_timeout or None,
+            stall_by_token=options.stall_by_token,
+        ),
         tls=tls_from(options),
         fresh_connections=options.fresh_connections,
     )

@@ -11,14 +11,15 @@ from tokenswarm.errors import End
 class Limits:
     """Our own time limits, in seconds. None means no limit.
 
-    `stall_s` counts from the last byte of any kind (comments keep a stream alive) and only after the first token;
-    until then `first_token_s` rules.
+    `stall_s` counts from the last byte of any kind (comments keep a stream alive), with `stall_by_token` from the last
+    token; and only after the first token: until then `first_token_s` rules.
     """
 
     connect_s: float | None = 10.0
     first_token_s: float | None = 300.0
     stall_s: float | None = 120.0
     total_s: float | None = 1800.0
+    stall_by_token: bool = False
 
 
 class Exchange:

@@ -23,17 +23,32 @@ def overdue(reading: Reading, at_ns: int) -> tuple[End, str] | None:
     if limits.total_s is not None and waited_s > limits.total_s:
         return End.TIMEOUT_TOTAL, f"the answer was not complete within {limits.total_s:g} s"
     first_due = limits.first_token_s is not None and waited_s > limits.first_token_s
-    stall_due = limits.stall_s is not None and (at_ns - exchange.last_heard_ns) / 1e9 > limits.stall_s
-    if not first_due and not stall_due:
+    if not first_due and not _stalled(reading, at_ns):
         return None
     while reading.read_on(SLICE):
         pass
     begun = reading.answer is not None and bool(reading.answer.marks)
-    if begun and stall_due:
-        return End.TIMEOUT_STALL, f"nothing came for {limits.stall_s:g} s in mid answer"
+    if begun and _stalled(reading, at_ns):  # what was parsed just now may hold a later token
+        what = "no token" if limits.stall_by_token else "nothing came"
+        return End.TIMEOUT_STALL, f"{what} for {limits.stall_s:g} s in mid answer"
     if not begun and first_due:
         return End.TIMEOUT_FIRST_TOKEN, f"no token within {limits.first_token_s:g} s"
     return None
+
+
+def _stalled(reading: Reading, at_ns: int) -> bool:
+    limit_s = reading.exchange.limits.stall_s
+    return limit_s is not None and (at_ns - _alive_ns(reading)) / 1e9 > limit_s
+
+
+def _alive_ns(reading: Reading) -> int:
+    """Since when a stall counts, or earlier where a token may be among what was not parsed yet."""
+    exchange = reading.exchange
+    if not exchange.limits.stall_by_token:
+        return exchange.last_heard_ns
+    if reading.answer is not None and reading.answer.marks:
+        return reading.answer.marks[-1]
+    return exchange.unread_ns[0] if exchange.unread_ns else exchange.last_heard_ns
 
 
 def due_ns(reading: Reading) -> int:
@@ -43,7 +58,7 @@ def due_ns(reading: Reading) -> int:
     ends = [
         (exchange.sent_ns, limits.total_s),
         (exchange.sent_ns, None if begun else limits.first_token_s),
-        (exchange.last_heard_ns, limits.stall_s),
+        (_alive_ns(reading), limits.stall_s),
     ]
     return min((since_ns + int(limit_s * 1e9) for since_ns, limit_s in ends if limit_s is not None), default=NEVER_NS)
 

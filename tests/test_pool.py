@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import gevent
+import psutil
 import pytest
 from gevent import monkey
 
@@ -31,6 +32,7 @@ from tests.reach.scripted import (
 )
 from tests.servers import llama_server
 from tokenswarm.connection import STALE_S
+from tokenswarm.exchange import Limits
 from tokenswarm.record import ErrorClass, Outcome, RequestRecord, Stamp
 from tokenswarm.route import Route, _dial
 
@@ -65,6 +67,44 @@ def test_never_more_sockets_than_requests_in_flight() -> None:
         assert len(records) == 100
         assert server.most_open <= 20
         assert len(server.peers) <= 20
+
+
+def test_never_more_sockets_than_users_whatever_fails() -> None:
+    """Counted in the system's own table, while answers are cut, reset, refused a reuse, or stopped by us."""
+    users = 50
+
+    def script(peer: Peer) -> None:
+        number = len(peer.server.peers)
+        for _ in range(number % 4):
+            if peer.request() is None:
+                return
+            gevent.sleep(0.01)
+            peer.send(STREAM)
+        if peer.request() is not None and number % 3:
+            peer.send(CHUNKED_HEAD + chunk(event()))
+            peer.reset()
+
+    def sockets(port: int) -> int:
+        return sum(1 for one in psutil.Process().net_connections("tcp") if one.raddr and one.raddr.port == port)
+
+    limits = Limits(stall_s=0.2)
+    with Scripted(script) as server, chatting(server.url, limits=limits) as (client, records):
+
+        def user() -> None:
+            for _ in range(12):
+                ask(client)
+
+        greenlets = [gevent.spawn(user) for _ in range(users)]
+        counts = []
+        while not all(one.ready() for one in greenlets):
+            counts.append(sockets(server.port))
+            if len(counts) == 5:
+                gevent.killall(greenlets[:10], block=False)
+            gevent.sleep(0.01)
+        assert max(counts) <= users
+        assert sockets(server.port) <= users
+        assert {record.outcome for record in records} >= {Outcome.OK, Outcome.FAILED, Outcome.CANCELLED}
+        assert any(record.reconnected for record in records)
 
 
 def test_fresh_connections() -> None:

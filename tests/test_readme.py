@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PRINTED = "text"  # the language of a block that shows what a command prints
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 PLACEHOLDER = re.compile(r"<[^>]*>")
 
@@ -19,7 +20,8 @@ def commands() -> list[tuple[str, list[str]]]:
     """(page, words) of every `make …` and `python -m …` in a block; what is optional there is taken too."""
     found = []
     for page in PAGES:
-        for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
+        for block in (text for language, text in blocks if language != PRINTED):
             for line in block.replace("\\\n", " ").splitlines():
                 words = shlex.split(PLACEHOLDER.sub("x", line.replace("[", " ").replace("]", " ")), comments=True)
                 words = [word for word in words if word != "…"]

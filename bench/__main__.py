@@ -136,6 +136,8 @@ def main(arguments: list[str] | None = None) -> int:
             return 130
     took_s = time.monotonic() - began_s
     lines = goals.lines({name: one["measured"] for name, one in done.items() if "measured" in one})
+    if options.memory is not None:  # nothing else was meant to be measured
+        lines = [line for line in lines if line.verdict is not goals.Verdict.NOT_MEASURED]
     print("\n".join([heading(programs, place, done, took_s), table(lines), "", *notes(done)]).rstrip())
     if options.json is not None:
         content = {

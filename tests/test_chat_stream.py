@@ -1,20 +1,13 @@
 """What servers send, and what an answer is made of: captured streams, dialects, odd types, cuts anywhere."""
 
-import gzip
-import itertools
 import json
 import pathlib
 import random
-import zlib
-from collections.abc import Iterable
 from typing import Any
 
-import brotli
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tokenswarm.cautions import cautions
+from tests.streamed import DONE, STOP, chunk, event, read, seen, warned, words
 from tokenswarm.chat_stream import Answer
 from tokenswarm.choice import is_abort
 from tokenswarm.errors import End, classify
@@ -23,61 +16,6 @@ from tokenswarm.sse import LINE_LIMIT_BYTES, LineTooLong
 from tokenswarm.usage import Usage, chunk_tokens
 
 STREAMS = pathlib.Path(__file__).with_name("streams")
-MS = 1_000_000  # ns
-
-
-def read(pieces: Iterable[bytes | str], content_type: str | None = None, encoding: str | None = None) -> Answer:
-    """Mark n for the n-th piece, counted from 1."""
-    answer = Answer(content_type, encoding)
-    for mark, piece in enumerate(pieces, 1):
-        answer.feed(piece.encode() if isinstance(piece, str) else piece, mark)
-    answer.close()
-    return answer
-
-
-def event(value: Any, name: str | None = None) -> str:
-    data = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return (f"event: {name}\n" if name else "") + f"data: {data}\n\n"
-
-
-def chunk(delta: Any, finish: Any = None, index: int = 0, **more: Any) -> str:
-    choice = {"index": index, "delta": delta, "finish_reason": finish}
-    return event({"id": "c-1", "object": "chat.completion.chunk", "choices": [choice], **more})
-
-
-def words(*texts: str) -> list[str]:
-    return [chunk({"content": text}) for text in texts]
-
-
-STOP, DONE = chunk({}, "stop"), event("[DONE]")
-
-
-def seen(answer: Answer) -> dict[str, Any]:
-    """Everything of an answer but its marks."""
-    names = (
-        *(
-            "chunk_texts",
-            "running_tokens",
-            "text",
-            "reasoning_text",
-            "tool_arguments",
-            "refusal",
-            "finish_reason",
-            "usage",
-        ),
-        *(
-            "done_seen",
-            "error",
-            "malformed_events",
-            "comments",
-            "replacement_chars",
-            "streamed",
-            "is_html",
-            "body_head",
-        ),
-        *("chat_chunks", "other_events", "cumulative", "output_bytes", "chunk_tokens", "unreadable"),
-    )
-    return {**{name: getattr(answer, name) for name in names}, "chunks": len(answer.chunk_marks)}
 
 
 def test_an_error_in_a_field_of_that_name() -> None:
@@ -502,66 +440,6 @@ def test_a_body_without_end_is_refused() -> None:
         answer.feed(piece + b" ", 0)
 
 
-# ---- content-encoding ----
-
-
-def deflate(data: bytes, wbits: int) -> bytes:
-    squeezer = zlib.compressobj(wbits=wbits)
-    return squeezer.compress(data) + squeezer.flush()
-
-
-ENCODED = [
-    ("gzip", gzip.compress),
-    ("x-gzip", lambda data: gzip.compress(data[:99]) + gzip.compress(data[99:])),
-    (None, gzip.compress),  # nobody said so
-    ("deflate", lambda data: deflate(data, 15)),
-    ("deflate", lambda data: deflate(data, -15)),
-    ("br", brotli.compress),
-]
-
-
-@pytest.mark.parametrize(("encoding", "squeeze"), ENCODED)
-def test_encoded_streams(encoding: str | None, squeeze: Any) -> None:
-    data = squeeze("".join([*words(*"déjà vu"), STOP, DONE]).encode())
-    for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
-        answer = read(pieces, "text/event-stream", encoding)
-        assert (answer.text, answer.done_seen, answer.unreadable) == ("déjà vu", True, None)
-        assert Caution.COMPRESSED_STREAM in warned(answer)
-
-
-def test_each_flush_of_an_encoded_stream_has_its_own_mark() -> None:
-    squeezer = zlib.compressobj(wbits=31)
-    reads = [squeezer.compress(text.encode()) + squeezer.flush(zlib.Z_SYNC_FLUSH) for text in (*words("a", "b"), DONE)]
-    assert read(reads, None, "gzip").chunk_marks == [1, 2]
-
-
-@pytest.mark.parametrize("encoding", ["identity", "gzip", "deflate", "br"])
-def test_a_plain_body_whose_encoding_lies(encoding: str) -> None:
-    answer = read([*words("a"), STOP, DONE], None, encoding)
-    assert (answer.text, answer.compressed) == ("a", False)
-
-
-@pytest.mark.parametrize(("encoding", "data"), [("zstd", b"\x28\xb5\x2f\xfd"), ("gzip", b"\x1f\x8b\x00broken!")])
-def test_what_cannot_be_decoded_says_so(encoding: str, data: bytes) -> None:
-    verdict = classify(End.COMPLETE, 200, read([data, data], None, encoding), None)
-    assert verdict.error_class is ErrorClass.MALFORMED_STREAM
-    assert encoding in (verdict.detail or "")
-
-
-@pytest.mark.parametrize(("encoding", "squeeze"), ENCODED)
-@pytest.mark.parametrize("fill", [b"\0", b": x\n", b"data:\n\n"])
-def test_a_read_that_grows_without_measure_is_refused(encoding: str | None, squeeze: Any, fill: bytes) -> None:
-    """A read of 64 kB can hold 64 MB, or more than memory."""
-    bomb = squeeze(fill * (4 * LINE_LIMIT_BYTES // len(fill)))
-    with pytest.raises(LineTooLong, match="decompressed"):
-        read([bomb[at : at + 65536] for at in range(0, len(bomb), 65536)], None, encoding)
-
-
-def test_a_whole_answer_in_one_compressed_read_is_none_too_large() -> None:
-    data = gzip.compress("".join([*words(*["the "] * 20_000), STOP, DONE]).encode())
-    assert len(read([data], None, "gzip").chunk_marks) == 20_000
-
-
 # ---- odd text ----
 
 
@@ -620,179 +498,7 @@ def test_words_that_only_look_like_repeats(texts: list[str]) -> None:
     assert (answer.text, answer.cumulative) == ("".join(texts), False)
 
 
-# ---- never crash ----
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
-DELTA_KEYS = st.sampled_from(
-    [
-        "content",
-        "reasoning",
-        "reasoning_content",
-        "tool_calls",
-        "function_call",
-        "refusal",
-        "audio",
-        "images",
-        "thinking",
-    ]
-)
-KEYS = st.sampled_from(
-    ["choices", "usage", "error", "object", "x_groq", "detail", "message", "code", "base_resp", "type"]
-)
-CHOICE = st.fixed_dictionaries(
-    {},
-    optional={
-        "delta": JSON | st.dictionaries(DELTA_KEYS, JSON),
-        "message": JSON | st.dictionaries(DELTA_KEYS, JSON),
-        "index": JSON,
-        "finish_reason": JSON,
-        "error": JSON,
-        "text": JSON,
-    },
-)
-OBJECT = st.fixed_dictionaries({}, optional={"choices": st.lists(CHOICE | JSON, max_size=3)}) | st.dictionaries(
-    KEYS, JSON
-)
-
-
-@settings(max_examples=300)
-@given(st.lists(OBJECT | JSON, max_size=4), st.booleans(), st.sampled_from([200, 400, 503]))
-def test_no_json_makes_it_crash(objects: list[Any], in_events: bool, status: int) -> None:
-    texts = [json.dumps(obj) for obj in objects]
-    answer = read([event(text) for text in texts] if in_events else texts)
-    verdict = classify(End.COMPLETE, status, answer, None)
-    assert (verdict.outcome is Outcome.OK) <= (status == 200)
-    json.dumps([answer.text, answer.chunk_texts, answer.finish_reason, verdict.detail]).encode()
-    assert len(answer.chunk_marks) == len(answer.chunk_texts) == len(answer.running_tokens)
-    warned(answer)
-
-
-@given(st.lists(st.binary(max_size=60), max_size=6), st.sampled_from([None, "gzip", "deflate", "br", "zstd"]))
-def test_no_bytes_make_it_crash(pieces: list[bytes], encoding: str | None) -> None:
-    warned(read(pieces, "text/event-stream", encoding))
-
-
-@pytest.mark.parametrize("bomb", ["[" * 100_000, '{"a":' * 100_000, '{"choices":[{"delta":{"content":' + "[" * 5000])
-def test_deep_json(bomb: str) -> None:
-    read([event(bomb), bomb])
-    read([bomb])
-    read([*words("a"), f"error: {bomb}\n\n"])
-    depth = 400
-    read([chunk({}).replace("{}", '{"content":' + "[" * depth + "]" * depth + "}")])
-    read([chunk({}).replace("{}", '{"content":' + "9" * 5000 + "}")])
-
-
-@pytest.mark.parametrize("depth", [600, 900, 990, 1500])
-@pytest.mark.parametrize("place", ["content", "reasoning_details", "thinking", "images", "audio", "refusal"])
-def test_deep_json_that_can_just_be_read(depth: int, place: str) -> None:
-    for opening, closing in (("[", "]"), ('{"text":', "}")):
-        deep = json.dumps({place: 1}).replace("1", opening * depth + "1" + closing * depth)
-        answer = read([*words("a"), chunk({}).replace("{}", deep), STOP, DONE])
-        assert (answer.text[:1], answer.finish_reason, answer.done_seen) == ("a", "stop", True)
-
-
-@given(
-    st.lists(st.sampled_from([*words("a", "déjà", "🎈"), STOP, DONE, ": c\n\n", event("{"), "junk\n"]), max_size=8),
-    st.lists(st.integers(0, 600), max_size=6),
-    st.sampled_from(["\n", "\r\n", "\r"]),
-)
-def test_any_cut_gives_the_same_answer(parts: list[str], cuts: list[int], newline: str) -> None:
-    data = "".join(parts).replace("\n", newline).encode()
-    edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    pieces = [data[a:b] for a, b in itertools.pairwise(edges)]
-    assert seen(read(pieces)) == seen(read([data]))
-
-
-# ---- cautions ----
-
-
-def warned(answer: Answer, sent_mark: int = 0, **asked: Any) -> tuple[Caution, ...]:
-    known = {"max_tokens": None, "ignore_eos": False, "expected_prompt_tokens": None, "prompt_words": None}
-    return cautions(answer, sent_mark=sent_mark, **{**known, **asked})
-
-
-def timed(marks: list[int], **usage: Any) -> Answer:
-    """One output chunk at each of `marks` (ns)."""
-    answer = Answer()
-    for number, mark in enumerate(marks):
-        answer.feed(words(f"w{number} ")[0].encode(), mark)
-    told = {"prompt_tokens": 10, "completion_tokens": len(marks), **usage}
-    answer.feed((chunk({}, "stop", usage=told) + DONE).encode(), marks[-1])
-    answer.close()
-    return answer
-
-
-def test_a_good_answer_has_no_caution() -> None:
-    assert warned(timed([100 * MS, 120 * MS, 140 * MS, 160 * MS, 180 * MS])) == ()
-
-
-@pytest.mark.parametrize(
-    ("marks", "expected"),
-    [
-        ([600 * MS] * 12, True),
-        ([600 * MS + n * 20_000 for n in range(12)], True),  # several segments of one flush
-        ([300 * MS] * 6 + [600 * MS] * 6, True),  # released in bursts
-        ([600 * MS] * 3, False),
-        ([10_000 + n * 50_000 for n in range(12)], False),  # nothing was held back: it came at once
-        ([n * 20 * MS for n in range(1, 12)], False),
-        ([1000 * MS + n * 200_000 for n in range(32)], False),  # a fast engine after a long queue
-        ([n * 20 * MS for n in range(1, 12) for _ in range(3)], False),  # three accepted drafts a step
-        ([20 * MS] * 4 + [n * 20 * MS for n in range(2, 12)], False),  # one merged read
-    ],
-)
-def test_buffering(marks: list[int], expected: bool) -> None:
-    assert (Caution.BUFFERING_SUSPECTED in warned(timed(marks))) is expected
-
-
-@pytest.mark.parametrize(
-    ("texts", "tokens", "expected"),
-    [(["a", "b", "c"], 21, True), (["a", "b"], 3, False), (["a"] * 30, 32, False), (["a"] * 49, 34, False)],
-)
-def test_multi_token_chunks(texts: list[str], tokens: int, expected: bool) -> None:
-    answer = timed([n * MS for n in range(1, len(texts) + 1)], completion_tokens=tokens)
-    assert (Caution.MULTI_TOKEN_CHUNKS in warned(answer)) is expected
-
-
-@pytest.mark.parametrize(("tokens", "expected"), [(1, False), (2, False), (3, True), (40, True)])
-def test_single_chunk(tokens: int, expected: bool) -> None:
-    assert (Caution.SINGLE_CHUNK_RESPONSE in warned(timed([MS], completion_tokens=tokens))) is expected
-    assert Caution.SINGLE_CHUNK_RESPONSE in warned(read([*words("A long answer at once."), STOP, DONE]))
-
-
-def test_hidden_reasoning() -> None:
-    details = {"completion_tokens_details": {"reasoning_tokens": 57}}
-    assert Caution.HIDDEN_REASONING in warned(timed([MS, 2 * MS, 3 * MS], completion_tokens=60, **details))
-    assert Caution.HIDDEN_REASONING in warned(timed([MS, 2 * MS, 3 * MS], completion_tokens=900))
-    assert Caution.HIDDEN_REASONING not in warned(timed([n * MS for n in range(60)], completion_tokens=60, **details))
-    usage = {"prompt_tokens": 3, "completion_tokens": 60, **details}
-    for shown in ({"reasoning_content": "hm, let me see " * 20}, {"content": "<think>hm</think>"}):
-        answer = read([chunk(shown), *words("It", " is"), chunk({}, "stop", usage=usage), DONE])
-        assert Caution.HIDDEN_REASONING not in warned(answer)
-
-
-def test_short_output_only_where_the_end_was_to_be_ignored() -> None:
-    answer = timed([MS, 2 * MS, 3 * MS, 4 * MS])
-    assert Caution.SHORT_OUTPUT in warned(answer, max_tokens=16, ignore_eos=True)
-    assert Caution.SHORT_OUTPUT not in warned(answer, max_tokens=16)
-    assert Caution.SHORT_OUTPUT not in warned(answer, max_tokens=4, ignore_eos=True)
-
-
-def test_prompt_truncated() -> None:
-    answer = timed([MS, 2 * MS], prompt_tokens=2050)
-    assert Caution.PROMPT_TRUNCATED in warned(answer, expected_prompt_tokens=7900)
-    assert Caution.PROMPT_TRUNCATED in warned(answer, prompt_words=6000)
-    assert Caution.PROMPT_TRUNCATED not in warned(answer, expected_prompt_tokens=2000)
-    assert Caution.PROMPT_TRUNCATED not in warned(answer, prompt_words=1500)
-    assert Caution.PROMPT_TRUNCATED not in warned(read([*words("a"), STOP, DONE]), expected_prompt_tokens=7900)
-
-
-def test_what_is_missing_is_said() -> None:
-    assert {Caution.USAGE_MISSING, Caution.DONE_MISSING} <= set(warned(read([*words("a"), STOP])))
-    assert Caution.FINISH_REASON_MISSING in warned(read([*words("a"), DONE]))
+# ---- engines that give up ----
 
 
 @pytest.mark.parametrize(

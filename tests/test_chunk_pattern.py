@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.test_chat_stream import DONE, STOP, chunk, event, seen
+from tests.streamed import DONE, STOP, chunk, event, seen
 from tokenswarm.chat_stream import Answer
 from tokenswarm.choice import MANY_PIECES
 from tokenswarm.chunk import decode_chunk

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.test_chat_stream import chunk
+from tests.streamed import chunk
 from tokenswarm.asked import Asked
 from tokenswarm.digest import Reading
 from tokenswarm.errors import End

@@ -45,7 +45,6 @@ class Connection:
         "_deaf",
         "_exchange",
         "_fd",
-        "_has_lane",
         "_incoming",
         "_outgoing",
         "_parser",
@@ -83,7 +82,6 @@ class Connection:
         self._answered = False  # a byte of the present answer has arrived
         self._until_eof = False  # the present answer ends with the connection
         self._chunk_whole = False  # of a chunked body, llhttp has read one to its end, and begun no other
-        self._has_lane = False  # and nothing of a next one has come: a read begins with a chunk
         self._parser = httptools.HttpResponseParser(self)
         collector.register(self._fd, self)
 
@@ -216,15 +214,11 @@ class Connection:
 
     def _mark_lane(self, wanted: bool) -> None:
         """Whether the collector may take chunks without us from now on."""
-        if wanted is self._has_lane:
-            return
-        self._has_lane = wanted
-        exchange = self._exchange
-        if wanted and exchange is not None:
-            lane = (self._recvmsg, exchange.unread.append, exchange.unread_ns.append, exchange, self)
-            self._collector.lanes[self._fd] = lane
-        else:
-            self._collector.lanes.pop(self._fd, None)
+        lanes, exchange = self._collector.lanes, self._exchange
+        if not wanted:
+            lanes.pop(self._fd, None)
+        elif exchange is not None and self._fd not in lanes:
+            lanes[self._fd] = (self._recvmsg, exchange.unread.append, exchange.unread_ns.append, exchange, self)
 
     # llhttp's callbacks, in the order in which they come
 

@@ -198,13 +198,12 @@ def _several(values: tuple[object, ...]) -> str:
     return " ".join(map(str, values))
 
 
-# by a value's own type, since a row has thirty cells and is written while streams flow
+# by a value's own type (all others are text), since a row has thirty cells and is written while streams flow
 _CELLS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "",
     int: str,
     float: "{:.6f}".format,
     tuple: _several,
-    str: _text,
     **{kind: kind.__str__ for kind in (Outcome, ErrorClass, TokensFrom, Stamp)},
 }
 

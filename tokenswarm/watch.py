@@ -87,10 +87,10 @@ class Watch:
 
     def _work(self) -> None:
         while True:
-            due_ns = now_ns() + int(TICK_S * 1e9)
+            tick_ns = now_ns() + int(TICK_S * 1e9)
             gevent.sleep(TICK_S)
             at_ns = now_ns()
-            self.lag_max_ns = max(self.lag_max_ns, at_ns - due_ns)
+            self.lag_max_ns = max(self.lag_max_ns, at_ns - tick_ns)
             for reading in list(self._digest.open):
                 # hundreds of streams, twenty times a second: what cannot be is not looked at
                 if at_ns >= reading.due_ns or reading.fault is not None or len(reading.exchange.unread) > UNREAD_READS:

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.test_chat_stream import DONE, STOP, chunk, event, seen, warned
+from tests.streamed import DONE, STOP, chunk, event, seen, warned
 from tokenswarm.chat_stream import Answer
 from tokenswarm.errors import End, classify
 from tokenswarm.record import Outcome
